@@ -2,6 +2,7 @@
 
     bazel run //benchmarks:optimizers
     bazel run //benchmarks:optimizers -- --rows=4000000 --touched=2000
+    bazel run //benchmarks:optimizers -- --eight_bits --threads=1
 
 benchmarks/README.md says what is timed.
 """
@@ -11,7 +12,7 @@ import sys
 from absl import app, flags
 
 from benchmarks.common import command, count_flags, machine
-from benchmarks.optimizers import report, steps
+from benchmarks.optimizers import eight_bits, report, steps
 
 _ROWS = count_flags.define("rows", 1_000_000, "Rows of the table.")
 _WIDTH = count_flags.define("width", 32, "Weights in a row.")
@@ -24,6 +25,9 @@ flags.register_multi_flags_validator(
 _REPETITIONS = count_flags.define(
     "repetitions", 15, "Steps timed for each figure."
 )
+_EIGHT_BITS = flags.DEFINE_bool(
+    "eight_bits", False, "In place of the rules: slots of 8 bits."
+)
 
 
 def main(_):
@@ -34,6 +38,13 @@ def main(_):
         sys.exit(refusal)
     threads = command.threads()
     figures = command.Figures(threads, sizes=sizes._asdict())
+    if _EIGHT_BITS.value:
+        results = machine.run_alone(
+            eight_bits.measure, sizes, _REPETITIONS.value, threads
+        )
+        figures.add("slots", results)
+        print(f"\n{eight_bits.text(sizes, results)}")
+        return
     results = machine.run_alone(
         steps.measure, sizes, _REPETITIONS.value, threads
     )

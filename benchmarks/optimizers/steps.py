@@ -44,14 +44,14 @@ def measure(sizes, repetitions, threads):
     """
     machine.use_threads(threads)
     steps = {
-        (rule, whose): _make_step(make(), sizes)
+        (rule, whose): make_step(make(), sizes)
         for rule, makers in update_rules.RULES.items()
         for whose, make in zip(("ours", "keras"), makers, strict=True)
     }
     samples = {key: [] for key in steps}
     rng = np.random.default_rng(0)
     for _ in range(_WARM_UP + repetitions):
-        first, second = (_draw_gradient(sizes, rng) for _ in range(2))
+        first, second = (draw_gradient(sizes, rng) for _ in range(2))
         for key, step in steps.items():
             step(*first)
             start = time.perf_counter()
@@ -67,7 +67,7 @@ def measure(sizes, repetitions, threads):
     return results
 
 
-def _draw_gradient(sizes, rng):
+def draw_gradient(sizes, rng):
     """Returns rows `[U]`, sorted, and their gradients `[U, width]`."""
     rows = rng.choice(sizes.rows, sizes.touched, replace=False)
     values = rng.normal(size=(sizes.touched, sizes.width))
@@ -77,7 +77,7 @@ def _draw_gradient(sizes, rng):
     )
 
 
-def _make_step(optimizer, sizes):
+def make_step(optimizer, sizes):
     """Returns a function of rows `[U]` and values `[U, width]`, traced."""
     table = keras.Variable(tf.zeros([sizes.rows, sizes.width]))
     optimizer.build([table])

@@ -57,3 +57,26 @@ def test_a_label_tree(monkeypatch, tmp_path, capsys):
         assert 0 < abs(types[name]["loss"] / loss - 1) < 0.1
     assert found["batches"]["2"]["int8"]["p50_ms"] > 0
     assert "loss" in capsys.readouterr().out
+
+
+def test_the_original_rows_rank_anew(monkeypatch, tmp_path, capsys):
+    measure_here(monkeypatch)
+    report = figures_of(
+        "compression",
+        tmp_path,
+        "--workload=tiny",
+        "--distribution=flat",
+        "--rescore=20,1000",
+        "--batch=2",
+        "--repetitions=1",
+    )
+    (found,) = (head["result"] for head in report["heads"])
+    answers = found["answers"]
+    assert answers["float32"]["top_k"] == 1 > answers["int4"]["top_k"]
+    for place in ("memory", "file"):
+        all_of_them = answers[f"int4, 1000 anew, {place}"]
+        assert all_of_them == {"top_1": 1, "top_k": 1, "certain": 1}
+        few = answers[f"int4, 20 anew, {place}"]
+        assert answers["int4"]["top_k"] < few["top_k"]
+        assert found["batches"]["2"][f"int8, 20 anew, {place}"]["p50_ms"] > 0
+    assert "certain" in capsys.readouterr().out

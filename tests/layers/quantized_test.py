@@ -272,3 +272,63 @@ def test_what_needs_rows_of_floats():
         head.embed(np.arange(5))
     with pytest.raises(ValueError, match="grow is not possible"):
         head.grow(N + 5)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("name", ["two levels", "pinned", "no biases"])
+def test_original_rows_rank_candidates(mode, name, tmp_path):
+    model, head = trained(LAYERS[name])
+    expected = head.top_k(hidden(model), 3)
+    np.save(tmp_path / "rows.npy", head.kernel.numpy())
+    model.quantize(mode, filters=lambda layer: layer is head)
+    head.kernel.keep(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    found = head.top_k(hidden(model), 3, rescore=N)
+    assert found.certain.numpy().all()
+    np.testing.assert_array_equal(found.classes, expected.classes)
+    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5)
+
+    few = tf.function(lambda x: head.top_k(x, 3, rescore=50))(hidden(model))
+    is_certain = few.certain.numpy()
+    assert is_certain.any() or mode == "int4"
+    np.testing.assert_array_equal(
+        few.classes.numpy()[is_certain], expected.classes.numpy()[is_certain]
+    )
+    with pytest.raises(ValueError, match="not possible with KerasTensors"):
+        head.top_k(keras.Input([WIDTH]), 3, rescore=50)
+    # Files hold the codes alone.
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
+    with pytest.raises(ValueError, match="keep the original rows"):
+        loaded.top_k(hidden(model), 3, rescore=N)
+    loaded.kernel.keep(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    again = loaded.top_k(hidden(model), 3, rescore=N)
+    np.testing.assert_array_equal(again.classes, found.classes)
+    assert len(tf.train.Checkpoint(head=loaded).save(tmp_path / "c")) > 0
+    names = [n for n, _ in tf.train.list_variables(tmp_path)]
+    assert not any("originals" in n for n in names)
+
+
+def test_original_rows_of_other_layers():
+    tree = tf_hsm.Tree.two_level(N)
+    head = tf_hsm.layers.LabelTree(tree, kernel_initializer="normal")
+    head(X)
+    expected, rows = head.top_k(X, 3), head.kernel
+    head.quantize("int8")
+    head.kernel.keep(rows)
+    found = head.top_k(X, 3, rescore=N)
+    np.testing.assert_array_equal(found.classes, expected.classes)
+    head = tf_hsm.layers.EmbeddingSoftmax(
+        tree, num_embeddings=20, width=16, kernel_initializer="normal"
+    )
+    ids = np.arange(20)
+    head(ids)
+    expected, rows = head.top_k(ids, 3), head.kernel.numpy()
+    head.quantize("int4")
+    head.kernel.keep(rows)
+    found = head.top_k(ids, 3, rescore=N)
+    np.testing.assert_array_equal(found.classes, expected.classes)
+    head = tf_hsm.layers.AdaptiveSoftmax(N, cutoffs=[40, 120])
+    head(X)
+    head.quantize("int8")
+    with pytest.raises(ValueError, match="rescore is not possible"):
+        head.top_k(X, 3, rescore=9)

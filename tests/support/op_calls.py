@@ -17,6 +17,7 @@ PARAMETERS = (
     "bias_slots",
     "vectors",
     "vector_slots",
+    "scales",
 )
 LISTS = (
     "biases",

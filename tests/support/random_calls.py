@@ -97,8 +97,11 @@ def _accumulator(dtype):
     return np.float64 if dtype == np.float64 else np.float32
 
 
-def small_call(op, tree="two_level_30", on_variables=False):
-    """Makes a `valid_call` that is always the same: a batch of 3, width 4."""
+def small_call(op, tree="two_level_30", on_variables=False, mode=None):
+    """Makes a `valid_call` that is always the same: a batch of 3, width 4.
+
+    With a mode of quantized weights, the parameters must be variables.
+    """
     return valid_call(
         op,
         on_variables,
@@ -107,11 +110,19 @@ def small_call(op, tree="two_level_30", on_variables=False):
         tree=tree,
         batch=(3,),
         width=4,
+        mode=mode,
     )
 
 
 def valid_call(
-    op, on_variables, rng, dtype=None, tree=None, batch=None, width=None
+    op,
+    on_variables,
+    rng,
+    dtype=None,
+    tree=None,
+    batch=None,
+    width=None,
+    mode=None,
 ):
     """Makes a right call of an op on a random problem, with random options.
 
@@ -123,6 +134,8 @@ def valid_call(
         tree: A key of the trees here.
         batch: The shape of the labels, a tuple.
         width: The width of a row.
+        mode: "int8" or "int4", for quantized weights. By default some calls
+            on variables of a random type have them.
 
     Returns:
         A Call.
@@ -133,6 +146,7 @@ def valid_call(
         at = int(len(values) * rng.random() ** power)
         return values[at] if value is None else value
 
+    is_any_dtype = dtype is None
     dtype = pick(dtype, DTYPES)
     is_gradient, any_tree = op == "loss_grad", tree is None
     if is_gradient:
@@ -169,6 +183,11 @@ def valid_call(
         is_given = tree.num_roots > 1 or rng.integers(2)
         add(root_log_probs=[starts] if is_given else [], scales=[])
         _add_inference(call, rng, tree, arrays, batch, accumulator)
+        can_be_quantized = on_variables and op != "log_probs_grad"
+        if is_any_dtype and can_be_quantized and dtype == np.float32:
+            mode = [None, "int8", "int4"][rng.integers(3)]
+        if mode is not None:
+            _quantize(call, rng, mode)
         return call
     integer = [np.int32, np.int64][rng.integers(2)]
     of_labels = (*batch, int(rng.integers(4))) if has_label_sets else batch
@@ -199,6 +218,15 @@ def valid_call(
     add(loss_grads=[normal(*batch, of=accumulator)])
     _add_step(call, rng, dtype, width)
     return call
+
+
+def _quantize(call, rng, mode):
+    """Puts codes in the place of the weights, and their scales."""
+    rows = tf_hsm.quantize_rows(call.arguments["weights"][0], mode)
+    scales = rows.scales.numpy()
+    if rng.integers(4) == 0:
+        scales = rows.scales.value()  # not a variable
+    call.arguments.update(weights=[rows.codes.numpy()], scales=[scales])
 
 
 def _add_smoothing(call, rng, tree):

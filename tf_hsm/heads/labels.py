@@ -92,6 +92,7 @@ class LabelTreeHead:
         return_pruned=False,
         bounds=None,
         allowed=None,
+        rescore=None,
     ):
         """Returns the k best labels, `(log_probs, classes)` of `[..., k]`.
 
@@ -108,6 +109,7 @@ class LabelTreeHead:
             threshold=threshold,
             bounds=bounds,
             allowed=allowed,
+            rescore=rescore,
         )
 
     def best_class(self, inputs):

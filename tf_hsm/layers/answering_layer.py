@@ -181,6 +181,7 @@ class AnsweringLayer(keras.layers.Layer):
         bounds=None,
         allowed=None,
         renormalize=False,
+        rescore=None,
     ):
         """Returns the k best classes, `(log_probs, classes)` of `[..., k]`.
 
@@ -196,6 +197,7 @@ class AnsweringLayer(keras.layers.Layer):
             bounds=bounds,
             allowed=allowed,
             renormalize=renormalize,
+            rescore=rescore,
         )
 
     @in_functional_models

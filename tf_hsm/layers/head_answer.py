@@ -94,6 +94,12 @@ def in_functional_models(method):
                 "allowed, and inputs must be one, but here they are "
                 f"{' and '.join(symbols)}"
             )
+        if given.get("rescore") is not None:
+            raise ValueError(
+                "rescore is not possible with KerasTensors, because files of a "
+                "model do not hold the original rows; call "
+                f"{self.name}.{method.__name__} on tensors"
+            )
         del given["self"]
         if "k" in given:
             self._check_k(given["k"])

@@ -13,6 +13,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from tf_hsm.ops import rescoring
 from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
 from tf_hsm.ops.in_place_step import InPlaceStep
 from tf_hsm.ops.log_probs import check_not_of_nodes, masked
@@ -147,6 +148,7 @@ def label_tree_top_k(
     threshold=None,
     bounds=None,
     allowed=None,
+    rescore: int | None = None,
 ):
     """Finds the k most probable labels, or those above a threshold, exactly.
 
@@ -169,6 +171,9 @@ def label_tree_top_k(
       allowed: the only labels that may be found, for all inputs or for each, as
         for `hierarchical_softmax_top_k`; None: all. A node with none of them
         below it is never opened.
+      rescore: None; or how many labels the search finds by quantized weights,
+        to be ranked anew by the original rows: see
+        `hierarchical_softmax_top_k`.
 
     Returns:
       A named tuple `(log_probs, classes)`, each `[..., k]`, best first: in
@@ -176,16 +181,29 @@ def label_tree_top_k(
       `return_pruned` a `(log_probs, classes, num_pruned)`, the last `[...]`
       int64: where it is 0, the answer is exact. With `threshold` or `allowed`,
       where fewer than k labels are found, the rest have the log-probability
-      minus infinity and the class -1.
+      minus infinity and the class -1. With `rescore`, `(log_probs, classes,
+      certain)`, see `hierarchical_softmax_top_k`.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights.
       ValueError: the tree is pinned, `beam_width` is below 1, or there are a
-        threshold and bounds.
-      TypeError: `k` or `beam_width` is no integer.
+        threshold and bounds; or see `rescore` of `hierarchical_softmax_top_k`.
+      TypeError: `k`, `beam_width` or `rescore` is no integer.
     """
+    count = k
+    if rescore is not None:
+        count = rescoring.count_of(
+            weights,
+            tree,
+            k,
+            rescore,
+            beam_width=beam_width,
+            return_pruned=return_pruned,
+            threshold=threshold,
+            bounds=bounds,
+        )
     bounds = arguments.bounds_of(threshold, bounds, inputs)
     mask = None
     if allowed is not None:
@@ -202,10 +220,14 @@ def label_tree_top_k(
             tree,
             {"root_log_probs": None, "bounds": bounds},
             **masked,
-            k=arguments.scalar("k", k, tf.int64),
+            k=arguments.scalar("k", count, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
             has_sigmoids=True,
         )
+        if rescore is not None:
+            return rescoring.rescored(
+                found, weights, biases, inputs, tree, k, has_sigmoids=True
+            )
     if return_pruned:
         return BeamTopK(found.log_probs, found.classes, found.num_pruned)
     return TopK(found.log_probs, found.classes)

@@ -5,6 +5,7 @@ import typing
 
 import tensorflow as tf
 
+from tf_hsm.ops import rescoring
 from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
 from tf_hsm.ops.log_probs import (
     allowed_log_probs,
@@ -59,6 +60,7 @@ def hierarchical_softmax_top_k(
     allowed=None,
     renormalize: bool = False,
     logit_soft_cap: float | None = None,
+    rescore: int | None = None,
 ):
     """Finds the k most probable classes of each input.
 
@@ -101,6 +103,11 @@ def hierarchical_softmax_top_k(
       renormalize: whether to return log p(class | input, the class is allowed).
         That takes the log-probabilities of all allowed classes.
       logit_soft_cap: see `hierarchical_softmax_loss`.
+      rescore: None; or how many classes the search finds by quantized weights,
+        at least k, to be ranked anew by the original rows: see
+        `QuantizedRows.keep`. Beside it, `k` is an integer of Python, and
+        `beam_width`, `return_pruned`, `threshold`, `bounds` and `renormalize`
+        raise an error.
 
     Returns:
       A named tuple `(log_probs, classes)`, each `[..., k]`: in nats, float64
@@ -110,7 +117,10 @@ def hierarchical_softmax_top_k(
       a probability of zero; among classes of probability zero, which come only
       where there are fewer than k others, the choice is not specified. With
       `threshold`, `bounds` or `allowed`, where fewer than k classes are left,
-      the rest have the log-probability minus infinity and the class -1.
+      the rest have the log-probability minus infinity and the class -1. With
+      `rescore`, `(log_probs, classes, certain)`, by the original rows. The last
+      is `[...]` bool: where it is True, these are the k best classes of the
+      original rows.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
@@ -119,10 +129,24 @@ def hierarchical_softmax_top_k(
         1,024, `beam_width` or `allowed` is given, or they are float64.
       ValueError: `beam_width` is below 1; `threshold` is NaN, or stands beside
         `bounds`; `renormalize` without `allowed`, or
-        of a forest of several trees without root_log_probs.
-      TypeError: `k` or `beam_width` is no integer.
+        of a forest of several trees without root_log_probs; `rescore` is below
+        `k`, or the weights keep no original rows.
+      TypeError: `k`, `beam_width` or `rescore` is no integer.
     """
     check_mask_options(tree, root_log_probs, allowed, renormalize)
+    count = k
+    if rescore is not None:
+        count = rescoring.count_of(
+            weights,
+            tree,
+            k,
+            rescore,
+            beam_width=beam_width,
+            return_pruned=return_pruned,
+            threshold=threshold,
+            bounds=bounds,
+            renormalize=renormalize,
+        )
     bounds = arguments.bounds_of(threshold, bounds, inputs)
     mask = None
     if allowed is not None:
@@ -132,12 +156,23 @@ def hierarchical_softmax_top_k(
         biases,
         inputs,
         tree,
-        k,
+        count,
         beam_width,
         {"root_log_probs": root_log_probs, "bounds": bounds},
         logit_soft_cap,
         mask,
     )
+    if rescore is not None:
+        return rescoring.rescored(
+            outputs,
+            weights,
+            biases,
+            inputs,
+            tree,
+            k,
+            root_log_probs,
+            logit_soft_cap=logit_soft_cap,
+        )
     log_probs = outputs.log_probs
     if renormalize:
         log_probs = renormalized(

@@ -7,6 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_hsm.runtime import kept_originals
+
 BLOCK = 64  # columns of a scale, in 4 bits
 MODES = ("int8", "int4")
 _ROWS_AT_ONCE = 1 << 16
@@ -28,6 +30,7 @@ class QuantizedRows(tf.Module):
         its code and the scale of its block. There is one block in 8 bits, and
         one for each 64 columns in 4 bits.
       width: of a row.
+      originals: None; or the `KeptOriginals` that `keep` made.
 
     Raises:
       TypeError: codes or scales are no variables.
@@ -46,6 +49,7 @@ class QuantizedRows(tf.Module):
         self.codes = codes
         self.scales = scales
         self.width = width
+        self.originals = None
 
     @property
     def shape(self):
@@ -54,25 +58,45 @@ class QuantizedRows(tf.Module):
 
     def numpy(self):
         """Returns the rows as float32, `[rows, width]`."""
-        codes = np.asarray(self.codes)
-        scales = np.asarray(self.scales)
-        if codes.dtype == np.int8:
-            return codes * scales
-        halves = [(codes.astype(np.int8) << 4) >> 4, codes.view(np.int8) >> 4]
-        values = np.empty([len(codes), self.width], np.float32)
-        for number, first in enumerate(range(0, self.width, BLOCK)):
-            last = min(first + BLOCK, self.width)
-            half = (last - first + 1) // 2
-            span = slice(first // 2, first // 2 + half)
-            values[:, first : first + half] = halves[0][:, span]
-            values[:, first + half : last] = halves[1][:, span][
-                :, : last - first - half
-            ]
-            values[:, first:last] *= scales[:, number : number + 1]
-        return values
+        return self.decoded(slice(None))
+
+    def keep(self, weights):
+        """Keeps the rows of floats that these codes were made of.
+
+        `hierarchical_softmax_top_k(..., rescore=100)` and `head.top_k` then
+        rank the best 100 classes of the codes anew, by their exact
+        log-probabilities.
+
+        >>> np.save("rows.npy", head.kernel.numpy())
+        >>> model.quantize("int8", filters=lambda layer: layer is head)
+        >>> head.kernel.keep(np.load("rows.npy", mmap_mode="r"))
+        >>> best = head.top_k(inputs, 10, rescore=100)
+
+        No file of the model holds these rows: call `keep` again after loading.
+        Graphs hold the rows that they were traced with.
+
+        Args:
+          weights: `[rows, width]` float32: a variable on the CPU; or an array,
+            as `np.load("rows.npy", mmap_mode="r")` returns it. A call reads
+            the groups on the paths of the candidates from the array.
+
+        Raises:
+          TypeError: the weights are no variable and no array, or not float32.
+          ValueError: the shape is another one, a number is not finite, or these
+            codes are not the codes of the weights.
+        """
+        self.originals = kept_originals.KeptOriginals(self, weights)
+
+    def decoded(self, rows):
+        """Returns some rows, a slice, as float32."""
+        codes = np.asarray(self.codes[rows])
+        scales = np.asarray(self.scales[rows])
+        return _decode(codes, scales, self.width)
 
     def assign(self, weights):
         """Quantizes a variable or an array `[rows, width]` into these rows.
+
+        The rows that `keep` kept are forgotten.
 
         Each scale is the one that makes the largest number of its block an end
         of the range, 127 or -8.
@@ -85,6 +109,7 @@ class QuantizedRows(tf.Module):
                 f"weights must have the shape {self.shape}, but have "
                 f"{tuple(weights.shape)}"
             )
+        self.originals = None
         for first in range(0, self.shape[0], _ROWS_AT_ONCE):
             rows = np.asarray(
                 tf.cast(weights[first : first + _ROWS_AT_ONCE], tf.float32)
@@ -98,6 +123,24 @@ class QuantizedRows(tf.Module):
                 if isinstance(variable, keras.Variable):
                     variable = variable.value
                 variable[first : first + len(rows)].assign(values)
+
+
+def _decode(codes, scales, width):
+    """Returns the float32 numbers of codes and scales."""
+    if codes.dtype == np.int8:
+        return codes * scales
+    halves = [(codes.astype(np.int8) << 4) >> 4, codes.view(np.int8) >> 4]
+    values = np.empty([len(codes), width], np.float32)
+    for number, first in enumerate(range(0, width, BLOCK)):
+        last = min(first + BLOCK, width)
+        half = (last - first + 1) // 2
+        span = slice(first // 2, first // 2 + half)
+        values[:, first : first + half] = halves[0][:, span]
+        values[:, first + half : last] = halves[1][:, span][
+            :, : last - first - half
+        ]
+        values[:, first:last] *= scales[:, number : number + 1]
+    return values
 
 
 def variables(weights):
