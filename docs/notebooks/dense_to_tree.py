@@ -163,7 +163,8 @@ counts_model.compile(
 # less than wall-clock time. The clock runs during `fit` only. The notebook
 # measures the held-out loss between the calls of `fit`. A first call with one
 # batch compiles the step before the clock starts. The curve of
-# `Tree.from_data` begins with the seconds that making the tree takes.
+# `Tree.from_data` begins with the seconds that making the tree takes. The times
+# below are from a busy machine with two cores.
 
 
 # %%
@@ -210,7 +211,7 @@ for name, (steps, seconds, losses) in curves.items():
     same_time = in_time[-1] if len(in_time) else np.nan
     print(f"{name:17}{ms:10.1f}{same_steps:12.2f}{same_time:11.2f}")
 print(f"Losses after {dense_steps[-1]:.0f} steps, ", end="")
-print(f"and after {dense_seconds[-1]:.0f} CPU seconds")
+print(f"and within {dense_seconds[-1]:.0f} CPU seconds; the trees stop earlier")
 
 # %% [markdown]
 # ## The most probable words
