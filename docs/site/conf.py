@@ -1,7 +1,8 @@
 """Sphinx' configuration; docs/site/build.sh builds the site.
 
 The source folder has copies of the documents in the same folders as in the
-repository, so that their links work. The functions below add the API pages.
+repository, so that their links work. The functions below add the API pages and
+the pages of the notebooks.
 """
 
 import inspect
@@ -17,6 +18,7 @@ from sphinx.util import logging
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import api_pages
+import notebook_pages
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A line and an empty line, before a line with at least four more spaces.
@@ -44,6 +46,7 @@ html_copy_source = False
 def setup(app):
     """Registers the functions below with Sphinx."""
     app.connect("builder-inited", _write_api_pages)
+    app.connect("builder-inited", _write_notebook_pages)
     app.connect("doctree-read", _resolve_links)
     # Before napoleon, which changes indents.
     app.connect("autodoc-process-docstring", _from_markdown, priority=400)
@@ -58,8 +61,13 @@ def _write_api_pages(app):
         (folder / f"{name}.rst").write_text(text)
 
 
+def _write_notebook_pages(app):
+    folder = pathlib.Path("docs", "notebooks")
+    notebook_pages.write_pages(_ROOT / folder, app.srcdir / folder)
+
+
 def _resolve_links(app, doctree):
-    """Resolves links from a document to files that have no page.
+    """Resolves links from a document to notebooks, and to files without a page.
 
     If pyproject.toml has the URL of the repository, a link goes to the file
     there; otherwise it becomes plain text. Sphinx warns of missing files.
@@ -71,7 +79,11 @@ def _resolve_links(app, doctree):
             node["reftarget"] = "index"
         folder = os.path.dirname(node["refdoc"])
         path = os.path.normpath(os.path.join(folder, node["reftarget"]))
-        if node["refdomain"] != "doc" and (_ROOT / path).exists():
+        if path.endswith(".ipynb"):
+            page = path.removesuffix(".ipynb")
+            node["refdomain"], node["reftarget"] = "doc", page
+            node["reftargetid"] = None
+        elif node["refdomain"] != "doc" and (_ROOT / path).exists():
             text = node.children
             if _REPOSITORY:
                 uri = f"{_REPOSITORY}/blob/HEAD/{path}"

@@ -1,5 +1,7 @@
 """The programs of examples/serving: export, client, and the server in C++."""
 
+import http.client
+import json
 import os
 import pathlib
 import re
@@ -93,6 +95,51 @@ def test_client_with_a_vocabulary(language_model):
     assert [float(p) for p, _ in answer] == pytest.approx(
         100 * np.exp(best.log_probs), abs=0.01
     )
+
+
+@pytest.fixture
+def post(toy):
+    """Posts a request to rest.py: returns the status and the answer."""
+    command = [sys.executable, FOLDER / "rest.py", toy, "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        port = int(server.stdout.readline().split()[-1])
+
+        def post(body, path="/v1/models/model:predict"):
+            connection = http.client.HTTPConnection("localhost", port)
+            connection.request("POST", path, body)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+
+        yield post
+        server.terminate()
+
+
+def test_rest_server(toy, post):
+    """Its answers are those of the SavedModel; bad requests get an error."""
+    loaded = tf.saved_model.load(toy)
+    tokens = [[3, 14, 15], [1, 2, 3]]
+    expected = loaded.signatures["serving_default"](tokens=tf.constant(tokens))
+    status, answer = post(json.dumps({"inputs": {"tokens": tokens}}))
+    assert status == 200
+    for name, values in expected.items():
+        np.testing.assert_array_equal(answer["outputs"][name], values)
+
+    # Other signatures; what `sample` does not need may be left out.
+    inputs = {"tokens": tokens, "seed": 7}
+    request = {"signature_name": "sample", "inputs": inputs}
+    drawn = loaded.sample(tf.constant(tokens), tf.constant(7, tf.int64))
+    answer = {"outputs": drawn["classes"].numpy().tolist()}
+    assert post(json.dumps(request)) == (200, answer)
+
+    for inputs, error in (
+        ({}, "missing: ['tokens']"),
+        ({"tokens": [[1]], "token": [[1]]}, "unknown: ['token']"),
+        ({"tokens": [["a"]]}, "Error: "),
+    ):
+        status, answer = post(json.dumps({"inputs": inputs}))
+        assert status == 400 and error in answer["error"]
+    assert post("{")[0] == 400
+    assert post("{}", "/elsewhere")[0] == 404
 
 
 @pytest.mark.parametrize(

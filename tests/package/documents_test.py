@@ -11,6 +11,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+import tf_hsm
 from tests.support import children, programs
 from tf_hsm.cli import program
 
@@ -204,6 +205,25 @@ def test_tree_commands_run_in_order(name, folder):
 def test_other_commands_have_the_flags_of_the_program(name):
     for command in other_commands(name):
         program.parser().parse_args(shlex.split(command))
+
+
+def test_the_build_file_for_tensorflow_serving_has_our_flags():
+    """docs/serving.md compiles the same sources as bazel/op.bzl."""
+    (block,) = (
+        match[2]
+        for match in re.finditer(
+            r"^ *```(starlark)\n(.*?)^ *```$",
+            (ROOT / "docs/serving.md").read_text(),
+            re.M | re.S,
+        )
+    )
+    rules = (ROOT / "bazel/op.bzl").read_text()
+    isas = rules[rules.index("_AVX2 = ") : rules.index("_FUZZ_COPTS = ")]
+    flags = re.findall(r'"([\w-]+)"', isas)
+    assert "-mavx2" in flags and "amx" in flags
+    for flag in (*flags, "-DTF_HSM_ISA=", "-Wno-psabi"):
+        assert f'"{flag}"' in block, flag
+    assert f'TF_HSM_VERSION=\\\\"{tf_hsm.__version__}\\\\"' in block
 
 
 def test_a_wrong_flag_is_found(capsys):

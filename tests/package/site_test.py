@@ -1,5 +1,7 @@
-"""The API pages of the documentation site, which need no Sphinx."""
+"""The pages that the documentation site makes, which need no Sphinx."""
 
+import base64
+import json
 import pydoc
 import re
 import runpy
@@ -35,6 +37,25 @@ def test_a_name_without_an_entry_is_missing(api_pages):
     assert api_pages["missing"]({*names} - {"tf_hsm.Tree.pin"}) == [
         "tf_hsm.Tree.pin"
     ]
+
+
+def test_a_notebook_page_has_text_code_outputs_and_pictures(tmp_path):
+    picture = {"image/png": base64.b64encode(b"PNG").decode()}
+    outputs = [
+        {"output_type": "stream", "text": ["4\n"]},
+        {"output_type": "display_data", "data": picture},
+    ]
+    code = {"cell_type": "code", "source": ["print(4)"], "outputs": outputs}
+    text = {"cell_type": "markdown", "source": ["# Title\n", "Text"]}
+    notebook = json.dumps({"cells": [text, code]})
+    (tmp_path / "numbers.ipynb").write_text(notebook)
+    pages = runpy.run_path("docs/site/notebook_pages.py")
+    pages["write_pages"](tmp_path, tmp_path / "pages")
+    assert (tmp_path / "pages" / "numbers.md").read_text() == (
+        "# Title\nText\n\n```python\nprint(4)\n```\n\n```text\n4\n```\n\n"
+        "![Output of the cell](numbers-1.png)\n"
+    )
+    assert (tmp_path / "pages" / "numbers-1.png").read_bytes() == b"PNG"
 
 
 def test_without_sphinx_the_build_says_how_to_install_it(tmp_path):

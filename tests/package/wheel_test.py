@@ -1,6 +1,7 @@
 """The wheel installs, and works from where it was installed."""
 
 import email
+import json
 import os
 import pathlib
 import platform
@@ -52,6 +53,20 @@ def test_the_tag_names_the_platform_and_no_python(wheel):
     assert metadata["Root-Is-Purelib"] == "false"
 
 
+def test_auditwheel_finds_its_tag_and_one_library_of_another_package(wheel):
+    """TensorFlow brings the library; nothing else bars a manylinux tag."""
+    report = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", "--json", wheel],
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    found = json.loads(report.stdout)
+    assert wheel.stem.endswith("-" + found["overall_tag"])
+    assert [*found["external_libs"]] == ["libtensorflow_framework.so.2"]
+    assert found["sym_tag"].startswith("manylinux_2_")
+    assert not found["unsupported_isa"]
+
+
 def test_it_requires_one_minor_version_of_tensorflow(wheel):
     metadata = _metadata(wheel, ".dist-info/METADATA")
     assert "tensorflow<2.22,>=2.21" in metadata.get_all("Requires-Dist")
@@ -62,6 +77,8 @@ def test_it_says_what_it_is(wheel):
     assert metadata["Name"] == "tf_hsm"
     assert metadata["Version"] == tf_hsm.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Author"] == "The tf_hsm authors"
+    assert metadata.get_all("Provides-Extra") == ["plot", "test"]
     assert metadata["Requires-Python"] == ">=3.10"
     classifiers = metadata.get_all("Classifier")
     assert "Operating System :: POSIX :: Linux" in classifiers
