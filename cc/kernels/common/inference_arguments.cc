@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -67,6 +68,9 @@ absl::Status ReadInputs(OpKernelContext* context, int64_t width,
 // The columns of a block, where a row has more than one scale.
 constexpr int64_t kScaleBlock = 64;
 
+// Of a row of codes of 4 bits, so that their number is an int64_t.
+constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max() / 2;
+
 // The codes and the scales as the core reads them.
 absl::Status ReadCodes(OpKernelContext* context, const Parameters& parameters,
                        QuantizedRows* rows) {
@@ -79,7 +83,7 @@ absl::Status ReadCodes(OpKernelContext* context, const Parameters& parameters,
   if (!is_wide && inputs->dims() > 0) {
     // Two codes in a byte: the inputs tell whether the last one has two.
     const int64_t width = inputs->dim_size(inputs->dims() - 1);
-    rows->width *= 2;
+    rows->width = 2 * std::min(rows->width, kMaxBytes);
     if (width == rows->width - 1) rows->width = width;
   }
   const int64_t blocks = parameters.scales()->dim_size(1);
