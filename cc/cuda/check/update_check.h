@@ -124,16 +124,16 @@ class UpdateCheck {
       for (int64_t d = 0; d < width; ++d) {
         double slots[2] = {0.25, 0.25};
         double& value = w[row * width + d];
-        value = ReferenceUpdate(rule, kHyper, case_.dw[row * width + d],
-                                mean_square, value, slots,
-                                decays ? kDecays[0] : 0);
+        value =
+            ReferenceUpdate(rule, kHyper, case_.dw[row * width + d],
+                            mean_square, value, slots, decays ? kDecays[0] : 0);
         sums[row_wise ? row : row * width + d] = slots[0];
       }
       double slots[2] = {0.25, 0.25};
       if (case_.biases) {
         b[row] = ReferenceUpdate(rule, kHyper, case_.db[row],
                                  case_.db[row] * case_.db[row], b[row], slots,
-                                decays ? kDecays[1] : 0);
+                                 decays ? kDecays[1] : 0);
       }
     }
     Errors weights, biases, slots, inputs;

@@ -73,11 +73,10 @@ class LargeBackward {
     stream.Fetch();
     const int32_t* order = in_.buffers.plan.order + node.begin + item.example;
     BackwardTerms<A>& terms = Terms();
-    const A most =
-        CoefficientScale<Product>::value == 1
-            ? A(1)
-            : LargestGrad(loss_grads_, order, item.num_examples,
-                          terms.db_parts);
+    const A most = CoefficientScale<Product>::value == 1
+                       ? A(1)
+                       : LargestGrad(loss_grads_, order, item.num_examples,
+                                     terms.db_parts);
     PrefetchRows(node, item);
     A own_db = 0;  // of row Lane(), by every eighth example
     for (int slab = 0; slab < in_.slabs.count; ++slab) {
@@ -148,9 +147,8 @@ class LargeBackward {
         !node.Keeps(item.example)) {
       return;
     }
-    const A* logits =
-        in_.buffers.logits + node.logits_offset + item.row +
-        (item.example + ThreadIndex() / 2) * node.logits_stride();
+    const A* logits = in_.buffers.logits + node.logits_offset + item.row +
+                      (item.example + ThreadIndex() / 2) * node.logits_stride();
     Prefetch(logits + (ThreadIndex() % 2 == 0 ? 0 : item.num_rows - 1));
   }
 
@@ -298,8 +296,8 @@ TF_HSM_CROWDED_KERNEL(kTileThreads, Product::kBlocks)
 BackwardLarge(LargeArguments<typename Product::Weight> in,
               const typename Product::A* loss_grads,
               RowOutput<typename Product::Weight> out) {
-  auto& terms = *reinterpret_cast<BackwardTerms<typename Product::A>*>(
-      SharedMemory());
+  auto& terms =
+      *reinterpret_cast<BackwardTerms<typename Product::A>*>(SharedMemory());
   RowOutput<typename Product::Weight> own = out;
   if (out.updates) {
     CopyObject(2 * kWarp, out.update.hyper, true, &terms.hyper);

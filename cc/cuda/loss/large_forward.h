@@ -22,9 +22,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
-#include "cc/cuda/loss/large_arguments.h"
+#include "cc/cuda/loss/tile_softmax.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -52,7 +51,7 @@ class LargeForward {
     const Input* inputs = InputsOf<Product>(in_.buffers) + position * in_.width;
     const T* w = in_.weights + (node.first_row + item.row) * in_.width;
     const Parts parts = Product::PartsOf(item.num_examples);
-    const Pass pass = PassOf(node, item, own_slab == 0);
+    const TileSoftmax<Product> softmax(in_, node, item, own_slab == 0);
     const int x_rows = PlaceTiles(item.num_examples);
 
     auto first_column = [&](int step) {
@@ -95,10 +94,8 @@ class LargeForward {
         continue;
       }
       const bool last = now.step == steps - 1;
-      A biases[kMostOwnRows];
-      WithLanes(item, [&](auto lanes) {
-        LoadBiases<decltype(lanes)::value>(node, item, now.row, last, biases);
-      });
+      typename TileSoftmax<Product>::Biases biases;
+      softmax.Load(now.row, last, biases);
       if (now.step < count) {
         product_.MultiplyLogits(
             Stage(now), w_stride_, x(), x_stride_,
@@ -110,9 +107,7 @@ class LargeForward {
           Terms().z[r * kCoefficientStride + e] = z;
         });
         SyncBlock();
-        WithLanes(item, [&](auto lanes) {
-          Softmax<decltype(lanes)::value>(item, now.row, pass, parts, biases);
-        });
+        softmax.Run(now.row, parts, biases, Terms());
         SyncBlock();
         if (with_dx_) {
           product_.ScaleSums(Terms().factor, item.num_examples);
@@ -151,31 +146,6 @@ class LargeForward {
     }
   };
 
-  // The example whose softmax the thread computes.
-  struct Pass {
-    A* target_logit;  // null: not here
-    int target;       // the row on the path, counted in the item, or -1
-    A* logits;        // to keep, those of the item's rows; or null
-  };
-
-  // In the softmax of a tile so many neighbouring lanes have an example: all
-  // threads of the block but those of examples that are not there.
-  template <typename Use>
-  TF_HSM_DEVICE static void WithLanes(const Item& item, const Use& use) {
-    if (item.num_examples <= 8) return use(Lanes<32>());
-    if (item.num_examples <= 16) return use(Lanes<16>());
-    use(Lanes<8>());
-  }
-  template <int lanes>
-  using Lanes = std::integral_constant<int, lanes>;
-  static constexpr int kMostOwnRows = kTile / 8;  // of a thread, lanes apart
-
-  // Whether the warp has an example.
-  template <int lanes>
-  TF_HSM_DEVICE static bool HasExamples(const Item& item) {
-    return WarpIndex() * (kWarp / lanes) < item.num_examples;
-  }
-
   TF_HSM_DEVICE T* Stage(const Turn& turn) const {
     return reinterpret_cast<T*>(SharedMemory() + w_begin_) +
            turn.stage * kTile * w_stride_;
@@ -197,92 +167,6 @@ class LargeForward {
     stages_ = 2;
     while (stages_ < kMaxStages && (stages_ + 1) * tile <= left) ++stages_;
     return rows;
-  }
-
-  TF_HSM_DEVICE Pass PassOf(const DeviceNode& node, const Item& item,
-                            bool writes) const {
-    const Buffers<T>& out = in_.buffers;
-    int own_example = 0;
-    WithLanes(item, [&](auto lanes) { own_example = ThreadIndex() / decltype(lanes)::value; });
-    const int example = item.example + own_example;
-    Pass own = {nullptr, -1, nullptr};
-    if (own_example >= item.num_examples || !writes) return own;
-    const int64_t pass = out.plan.Pass(node.level, node.begin + example);
-    const int64_t target = out.plan.path_rows[pass] - node.first_row - item.row;
-    if (target >= 0 && target < item.num_rows) {
-      own.target = static_cast<int>(target);
-      own.target_logit = out.target_logits + pass;
-    }
-    if (node.Keeps(example)) {
-      own.logits = out.logits + node.logits_offset +
-                   int64_t{example} * node.logits_stride() + item.row;
-    }
-    return own;
-  }
-
-  // On their way while the logits are made.
-  template <int lanes>
-  TF_HSM_DEVICE void LoadBiases(const DeviceNode& node, const Item& item,
-                                int row, bool wanted,
-                                A (&biases)[kMostOwnRows]) const {
-    const int64_t first = node.first_row + item.row + row;
-    wanted = wanted && HasExamples<lanes>(item) && in_.biases != nullptr;
-    TF_HSM_UNROLL
-    for (int i = 0; i < kTile / lanes; ++i) {
-      const int r = ThreadIndex() % lanes + lanes * i;
-      biases[i] = wanted && row + r < item.num_rows
-                      ? Widen(in_.biases[first + r])
-                      : A(0);
-    }
-  }
-
-  // Turns the logits of a tile into exp(z - m), and the factors by which what
-  // was summed before is out. Warps without examples wait.
-  template <int lanes>
-  TF_HSM_DEVICE static void Softmax(const Item& item, int row, const Pass& pass,
-                                    const Parts& parts,
-                                    const A (&biases)[kMostOwnRows]) {
-    if (!HasExamples<lanes>(item)) return;
-    constexpr int kOwnRows = kTile / lanes;
-    constexpr int kDown = lanes * kCoefficientStride;
-    const int own_row = ThreadIndex() % lanes, own = ThreadIndex() / lanes;
-    const int rows = Smaller(kTile, item.num_rows - row) - own_row;
-    A* z_at = Terms().z + own_row * kCoefficientStride + own;
-    A z[kOwnRows];
-    A max = -static_cast<A>(INFINITY);
-    TF_HSM_UNROLL
-    for (int i = 0; i < kOwnRows; ++i) {
-      z[i] = z_at[i * kDown] + biases[i];
-      for (int e = parts.step(); e < parts.end; e += parts.step()) {
-        z[i] += z_at[i * kDown + e];
-      }
-      if (lanes * i >= rows) continue;
-      const int r = row + own_row + lanes * i;
-      max = Max(max, z[i]);
-      if (r == pass.target) *pass.target_logit = z[i];
-      if (pass.logits != nullptr) pass.logits[r] = z[i];
-    }
-    TF_HSM_UNROLL
-    for (int n = lanes / 2; n > 0; n /= 2) max = Max(max, ShuffleXor(max, n));
-    const A before = Terms().max[own];
-    const A now = Max(before, max);
-    const A shift = Shift(now);
-    A sum = 0;
-    SyncWarp();  // lanes without an example write where parts have been read
-    TF_HSM_UNROLL
-    for (int i = 0; i < kOwnRows; ++i) {
-      const A e = lanes * i < rows ? Exp(z[i] - shift) : A(0);
-      sum += e;
-      z_at[i * kDown] = e * CoefficientScale<Product>::value;
-    }
-    TF_HSM_UNROLL
-    for (int n = lanes / 2; n > 0; n /= 2) sum += ShuffleXor(sum, n);
-    const A factor = Exp(before - shift);
-    if (own_row == 0) {
-      Terms().factor[own] = factor;
-      Terms().sum[own] = Terms().sum[own] * factor + sum;
-      Terms().max[own] = now;
-    }
   }
 
   TF_HSM_DEVICE void Store(const Item& item, int64_t position, int64_t level,

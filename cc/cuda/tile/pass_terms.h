@@ -28,8 +28,8 @@ TF_HSM_DEVICE void CopyTerms(const PassTerms<A>* from, bool wanted,
                              PassTerms<A>* to) {
   TF_HSM_UNROLL
   for (int at = 0; at < static_cast<int>(sizeof(*to)); at += 16) {
-    CopyAsync<16>(AddressOf(to) + at,
-                  reinterpret_cast<const char*>(from) + at, wanted ? 16 : 0);
+    CopyAsync<16>(AddressOf(to) + at, reinterpret_cast<const char*>(from) + at,
+                  wanted ? 16 : 0);
   }
 }
 

@@ -68,7 +68,7 @@ absl::Status ReadInputs(OpKernelContext* context, int64_t width,
 // The columns of a block, where a row has more than one scale.
 constexpr int64_t kScaleBlock = 64;
 
-// Of a row of codes of 4 bits, so that their number is an int64_t.
+// The most bytes of a row of 4-bit codes whose number is an int64_t.
 constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max() / 2;
 
 // The codes and the scales as the core reads them.

@@ -178,7 +178,8 @@ class HotLogitsOf {
       if (r >= RoundUp(rows, 2)) continue;
       Neighbours<float, kTogether> some;
       TF_HSM_UNROLL
-      for (int i = 0; i < kTogether; ++i) some.values[i] = product_.At(m, n + i);
+      for (int i = 0; i < kTogether; ++i)
+        some.values[i] = product_.At(m, n + i);
       *InPieces<Neighbours<float, kTogether>>(logits + r) = some;
     }
   }

@@ -48,7 +48,8 @@ class HotSums {
 
   static constexpr int64_t SharedBytes() {
     return kStages * kSourcePanel * sizeof(Source) +
-           2 * kPanel * sizeof(Coefficient) + kTerms * sizeof(PassTerms<float>) +
+           2 * kPanel * sizeof(Coefficient) +
+           kTerms * sizeof(PassTerms<float>) +
            (2 * Product::kThreads + kHotTile + 2) * sizeof(float);
   }
 
@@ -160,9 +161,10 @@ class HotSums {
   TF_HSM_DEVICE void Sum(const DeviceNode& node, const Item& item, int slab) {
     const int count = backward ? item.num_examples : item.num_rows;
     const int slices = static_cast<int>(CeilDivide(count, kSlice));
-    const float* const logits = in_.buffers.logits + node.logits_offset +
-                                (item.example + OwnExample()) * node.logits_stride() +
-                                item.row + OwnRow();
+    const float* const logits =
+        in_.buffers.logits + node.logits_offset +
+        (item.example + OwnExample()) * node.logits_stride() + item.row +
+        OwnRow();
     const int64_t down = kStep * node.logits_stride();
     product_.Clear();
     for (float& db : db_) db = 0;

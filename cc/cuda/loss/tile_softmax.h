@@ -1,0 +1,153 @@
+// The softmax of a tile of logits of LargeForward, by all threads of a block.
+
+#ifndef TF_HSM_CC_CUDA_LOSS_TILE_SOFTMAX_H_
+#define TF_HSM_CC_CUDA_LOSS_TILE_SOFTMAX_H_
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "cc/cuda/loss/large_arguments.h"
+#include "cc/cuda/tile/product.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// Turns z in the terms into exp(z - m), tile after tile of an item, and keeps m
+// and s of all tiles so far. So many neighbouring lanes have an example that
+// all warps have one, but for those of examples that are not there.
+template <typename Product>
+class TileSoftmax {
+ public:
+  using T = typename Product::Weight;
+  using A = typename Product::A;
+  using Terms = ForwardTerms<A>;
+  // Those of the thread's rows.
+  using Biases = A[kTile / 8];
+
+  // Writes target logits, and logits that are kept, if it `writes`.
+  TF_HSM_DEVICE TileSoftmax(const LargeArguments<T>& in, const DeviceNode& node,
+                            const Item& item, bool writes)
+      : in_(in), node_(node), item_(item) {
+    int own_example = 0;
+    WithLanes([&](auto lanes) {
+      own_example = ThreadIndex() / decltype(lanes)::value;
+    });
+    if (own_example >= item.num_examples || !writes) return;
+    const Buffers<T>& out = in.buffers;
+    const int example = item.example + own_example;
+    const int64_t pass = out.plan.Pass(node.level, node.begin + example);
+    const int64_t target = out.plan.path_rows[pass] - node.first_row - item.row;
+    if (target >= 0 && target < item.num_rows) {
+      target_ = static_cast<int>(target);
+      target_logit_ = out.target_logits + pass;
+    }
+    if (node.Keeps(example)) {
+      logits_ = out.logits + node.logits_offset +
+                int64_t{example} * node.logits_stride() + item.row;
+    }
+  }
+
+  // Loads the biases of a tile, which are on their way while its logits are
+  // made; zeros unless they are `wanted`. `row` is the tile's first one.
+  TF_HSM_DEVICE void Load(int row, bool wanted, Biases& biases) const {
+    WithLanes([&](auto lanes) {
+      LoadBiases<decltype(lanes)::value>(row, wanted, biases);
+    });
+  }
+
+  // Between two barriers. Leaves in the terms also the factors by which what
+  // was summed before is out.
+  TF_HSM_DEVICE void Run(int row, const Parts& parts, const Biases& biases,
+                         Terms& terms) const {
+    WithLanes([&](auto lanes) {
+      OnLanes<decltype(lanes)::value>(row, parts, biases, terms);
+    });
+  }
+
+ private:
+  template <typename Use>
+  TF_HSM_DEVICE void WithLanes(const Use& use) const {
+    if (item_.num_examples <= 8) return use(std::integral_constant<int, 32>());
+    if (item_.num_examples <= 16) return use(std::integral_constant<int, 16>());
+    use(std::integral_constant<int, 8>());
+  }
+
+  // Whether the warp has an example.
+  template <int lanes>
+  TF_HSM_DEVICE bool HasExamples() const {
+    return WarpIndex() * (kWarp / lanes) < item_.num_examples;
+  }
+
+  template <int lanes>
+  TF_HSM_DEVICE void LoadBiases(int row, bool wanted, Biases& biases) const {
+    const int64_t first = node_.first_row + item_.row + row;
+    wanted = wanted && HasExamples<lanes>() && in_.biases != nullptr;
+    TF_HSM_UNROLL
+    for (int i = 0; i < kTile / lanes; ++i) {
+      const int r = ThreadIndex() % lanes + lanes * i;
+      biases[i] = wanted && row + r < item_.num_rows
+                      ? Widen(in_.biases[first + r])
+                      : A(0);
+    }
+  }
+
+  template <int lanes>
+  TF_HSM_DEVICE void OnLanes(int row, const Parts& parts, const Biases& biases,
+                             Terms& terms) const {
+    if (!HasExamples<lanes>()) return;
+    constexpr int kOwnRows = kTile / lanes;
+    constexpr int kDown = lanes * kCoefficientStride;
+    const int own_row = ThreadIndex() % lanes, own = ThreadIndex() / lanes;
+    const int rows = Smaller(kTile, item_.num_rows - row) - own_row;
+    A* z_at = terms.z + own_row * kCoefficientStride + own;
+    A z[kOwnRows];
+    A max = -static_cast<A>(INFINITY);
+    TF_HSM_UNROLL
+    for (int i = 0; i < kOwnRows; ++i) {
+      z[i] = z_at[i * kDown] + biases[i];
+      for (int e = parts.step(); e < parts.end; e += parts.step()) {
+        z[i] += z_at[i * kDown + e];
+      }
+      if (lanes * i >= rows) continue;
+      const int r = row + own_row + lanes * i;
+      max = Max(max, z[i]);
+      if (r == target_) *target_logit_ = z[i];
+      if (logits_ != nullptr) logits_[r] = z[i];
+    }
+    TF_HSM_UNROLL
+    for (int n = lanes / 2; n > 0; n /= 2) max = Max(max, ShuffleXor(max, n));
+    const A before = terms.max[own];
+    const A now = Max(before, max);
+    const A shift = Shift(now);
+    A sum = 0;
+    SyncWarp();  // lanes without an example write where parts have been read
+    TF_HSM_UNROLL
+    for (int i = 0; i < kOwnRows; ++i) {
+      const A e = lanes * i < rows ? Exp(z[i] - shift) : A(0);
+      sum += e;
+      z_at[i * kDown] = e * CoefficientScale<Product>::value;
+    }
+    TF_HSM_UNROLL
+    for (int n = lanes / 2; n > 0; n /= 2) sum += ShuffleXor(sum, n);
+    const A factor = Exp(before - shift);
+    if (own_row == 0) {
+      terms.factor[own] = factor;
+      terms.sum[own] = terms.sum[own] * factor + sum;
+      terms.max[own] = now;
+    }
+  }
+
+  const LargeArguments<T>& in_;
+  const DeviceNode& node_;
+  const Item& item_;
+  // The thread's example has these.
+  A* target_logit_ = nullptr;  // null: not here
+  int target_ = -1;            // the row on the path, counted in the item
+  A* logits_ = nullptr;        // to keep, those of the item's rows
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_LOSS_TILE_SOFTMAX_H_
