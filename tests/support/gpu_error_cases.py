@@ -69,8 +69,13 @@ def check_bad_labels(place, dtype, label_dtype):
     )
 
 
-def check_broken_trees(place, array, index, value, message, name="two_level_7"):
-    """An error that names the array, the position and the value."""
+def check_broken_trees(
+    place, array, index, value, message, name="two_level_7", nodes=False
+):
+    """An error that names the array, the position and the value.
+
+    With `nodes`, labels are rows.
+    """
     tree = build(name)
     problem = references.random_problem(tree, 7, 3, np.float32)
 
@@ -87,7 +92,8 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
         ).loss
 
     change = array, index, value
-    check_broken_tensors(place, tree_tensors(tree), *change, message, run)
+    tensors = tree_tensors(tree, nodes=nodes)
+    check_broken_tensors(place, tensors, *change, message, run)
 
 
 def check_broken_tensors(place, tensors, array, index, value, message, run):
@@ -162,6 +168,27 @@ BROKEN_TREES += [
         239 - build(_FOREST).class_ranks,
         r"class_ranks is not the .*, below group_parents\[\d+\] = -1",
         _FOREST,
+    ),
+]
+
+# Labels that are rows: an inner row behind another subtree; two groups below
+# one row.
+BROKEN_TREES += [
+    (
+        "class_ranks",
+        [0, -1],
+        build("two_level_7").row_ranks[[-1, 0]],
+        "class_ranks is not the depth-first order of this tree's rows",
+        "two_level_7",
+        True,
+    ),
+    (
+        "group_parents",
+        2,
+        0,
+        r"group_parents\[1\] = 0 is the row of a class or of another group",
+        "two_level_7",
+        True,
     ),
 ]
 

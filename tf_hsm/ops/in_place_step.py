@@ -9,7 +9,6 @@ import tensorflow as tf
 from tf_hsm import _checks
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, call, private_keras, private_tensorflow
-from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
@@ -61,8 +60,6 @@ class InPlaceStep:
                 f"are {replicas} replicas; use hierarchical_softmax_loss and "
                 "an optimizer of tf_hsm.optimizers instead"
             )
-        if self.nodes:
-            cpu_only(weights, "nodes")
         biases = []
         if self.biases is not None:
             biases = [variable_named("biases", self.biases)]

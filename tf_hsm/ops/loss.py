@@ -1,11 +1,8 @@
 """The hierarchical softmax loss and its gradient."""
 
-import contextlib
-
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
-from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
 
@@ -87,27 +84,25 @@ def hierarchical_softmax_loss(
         shape, a label or `smoothing_prior` does not fit; the message names the
         argument, the position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `label_smoothing`, `logit_soft_cap` or `z_loss`, or `nodes` is set.
+        `label_smoothing`, `logit_soft_cap` or `z_loss`.
       ValueError: `label_smoothing` is not in `[0, 1]`, or `logit_soft_cap` or
         `z_loss` is out of its range.
     """
-    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
-    with place:
-        return call.forward(
-            "tf_hsm_loss",
-            weights,
-            biases,
-            inputs,
-            labels=arguments.integers(labels),
-            **tree_tensors(tree, weights, nodes)._asdict(),
-            ignore_classes=arguments.ignored_labels(ignore_class),
-            label_smoothing=arguments.share("label_smoothing", label_smoothing),
-            smoothing_prior=arguments.smoothing_prior(smoothing_prior),
-            logit_soft_cap=arguments.soft_cap(logit_soft_cap),
-            z_loss=arguments.exponent("z_loss", z_loss),
-            with_gradients=private_tensorflow.is_recording(),
-            pinned=tree.pinned,
-        ).loss
+    return call.forward(
+        "tf_hsm_loss",
+        weights,
+        biases,
+        inputs,
+        labels=arguments.integers(labels),
+        **tree_tensors(tree, weights, nodes)._asdict(),
+        ignore_classes=arguments.ignored_labels(ignore_class),
+        label_smoothing=arguments.share("label_smoothing", label_smoothing),
+        smoothing_prior=arguments.smoothing_prior(smoothing_prior),
+        logit_soft_cap=arguments.soft_cap(logit_soft_cap),
+        z_loss=arguments.exponent("z_loss", z_loss),
+        with_gradients=private_tensorflow.is_recording(),
+        pinned=tree.pinned,
+    ).loss
 
 
 @tf.RegisterGradient("TfHsmLoss")

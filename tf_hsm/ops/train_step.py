@@ -78,7 +78,7 @@ def hierarchical_softmax_train_step(
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
       tf.errors.UnimplementedError: a GPU holds the weights, and
-        `label_smoothing`, `logit_soft_cap`, `z_loss` or `nodes` is set.
+        `label_smoothing`, `logit_soft_cap` or `z_loss`.
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """

@@ -143,8 +143,7 @@ template <typename T>
 struct DeviceUpdate : UpdatedParameters<T> {
   const Hyperparameters* hyper = nullptr;
   const uint64_t* seed = nullptr;  // read where the rounding is stochastic
-  // [2], how much of the weights and of the biases a step takes off besides;
-  // null: nothing.
+  // [2], the decay and the bias_decay of update.h; null: 0.
   const double* decays = nullptr;
 };
 

@@ -30,7 +30,11 @@ class UpdateCheck {
       const bool other =
           traits.rule != UpdateRule::kSgd && !traits.slots_per_row;
       if (!other || std::is_same<T, float>::value) {
-        CheckUpdate(traits.rule, traits.rule == UpdateRule::kAdam);
+        CheckUpdate(traits.rule, false);
+      }
+      if (traits.rule == UpdateRule::kRowwiseAdagrad ||
+          (traits.rule == UpdateRule::kAdam && std::is_same<T, float>::value)) {
+        CheckUpdate(traits.rule, true);
       }
     }
   }

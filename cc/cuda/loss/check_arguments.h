@@ -28,14 +28,14 @@ std::string CheckBatch(const Batch<T>& batch) {
   const struct {
     const char* name;
     int64_t value, low, high;
-  } ranges[] = {
-      {"size", batch.size, 0, kMost},
-      {"width", batch.width, 1, kMost},
-      {"num_ignored", batch.num_ignored, 0, kMaxIgnored},
-      {"num_groups", batch.tree.num_groups, pinned ? num_rows / 2 : 1,
-       pinned ? num_rows / 2 : num_rows},
-      {"depth", batch.shape.depth, 1, kMost},
-      {"max_fanout", batch.shape.max_fanout, 1, pinned ? 2 : num_rows}};
+  } ranges[] = {{"size", batch.size, 0, kMost},
+                {"width", batch.width, 1, kMost},
+                {"num_ignored", batch.num_ignored, 0, kMaxIgnored},
+                {"num_groups", batch.tree.num_groups, pinned ? num_rows / 2 : 1,
+                 pinned ? num_rows / 2 : num_rows},
+                {"depth", batch.shape.depth, 1, kMost},
+                {"max_fanout", batch.shape.max_fanout, 1,
+                 pinned ? 2 : Smaller(num_rows, (int64_t{1} << 32) - 1)}};
   for (const auto& [name, value, low, high] : ranges) {
     const std::string error = CheckBetween(name, value, low, high);
     if (!error.empty()) return error;

@@ -28,8 +28,8 @@ TF_HSM_DEVICE void CopyObject(int first, const V* from, bool wanted, V* to) {
 
 class ItemStream {
  public:
-  // In shared memory. No turn's items and nodes lie where those of the turn
-  // before, which a slow warp may still read, have been.
+  // In shared memory. A turn never overwrites the items and nodes of the turn
+  // before, which a slow warp may still read.
   struct Turns {
     Item items[4];
     DeviceNode nodes[2];
@@ -47,8 +47,8 @@ class ItemStream {
 
   TF_HSM_DEVICE bool HasItem() const { return at_ < count_; }
   // Item and node of this turn (0) or the next one (1), whose node is there
-  // after the caller has waited for copies. Past the end an item has no
-  // examples.
+  // after the caller's wait for copies and a barrier. Past the end an item has
+  // no examples.
   TF_HSM_DEVICE const Item& ItemOf(int later) const {
     return turns_->items[(turn_ + later) % 4];
   }

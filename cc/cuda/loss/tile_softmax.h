@@ -14,8 +14,8 @@ namespace tf_hsm {
 namespace gpu {
 
 // Turns z in the terms into exp(z - m), tile after tile of an item, and keeps m
-// and s of all tiles so far. So many neighbouring lanes have an example that
-// all warps have one, but for those of examples that are not there.
+// and s of all tiles so far. If there are up to 8 examples, 32 lanes have one;
+// if up to 16, 16 lanes; else 8. A lane reads and writes its own rows alone.
 template <typename Product>
 class TileSoftmax {
  public:
@@ -121,7 +121,6 @@ class TileSoftmax {
     const A now = Max(before, max);
     const A shift = Shift(now);
     A sum = 0;
-    SyncWarp();  // lanes without an example write where parts have been read
     TF_HSM_UNROLL
     for (int i = 0; i < kOwnRows; ++i) {
       const A e = lanes * i < rows ? Exp(z[i] - shift) : A(0);

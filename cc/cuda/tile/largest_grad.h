@@ -12,8 +12,9 @@
 namespace tf_hsm {
 namespace gpu {
 
-// By all threads of a block; 1 if all are 0. `shared` has a number per warp,
-// which the threads may not use before and after without a barrier of theirs.
+// By all threads of a block; 1 if all are 0. No less than 1e-30, so that a
+// scale divided by it is finite. `shared` has a number per warp, which the
+// threads may not use before and after without a barrier of theirs.
 template <typename A>
 TF_HSM_DEVICE A LargestGrad(const A* loss_grads, const int32_t* order,
                             int count, A* shared) {
@@ -28,7 +29,7 @@ TF_HSM_DEVICE A LargestGrad(const A* loss_grads, const int32_t* order,
   SyncBlock();
   for (int i = 0; i < NumThreads() / kWarp; ++i) most = Max(most, shared[i]);
   SyncBlock();
-  return most > 0 ? most : A(1);
+  return most > 0 ? Max(most, A(1e-30)) : A(1);
 }
 
 }  // namespace gpu

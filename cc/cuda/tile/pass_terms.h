@@ -17,9 +17,11 @@ namespace gpu {
 template <typename A>
 struct alignas(16) PassTerms {
   A max;
-  A scale;          // grad / sum exp(z - max)
-  A grad;           // of the loss
-  uint32_t target;  // the low half of the number of the row on the path
+  A scale;  // grad / sum exp(z - max)
+  A grad;   // of the loss
+  // The low 32 bits of the number of the row on the path. No group has 2^32
+  // rows (CheckBatch), so they tell its rows apart.
+  uint32_t target;
 };
 
 // Starts to copy terms to shared memory, zeros unless they are `wanted`.

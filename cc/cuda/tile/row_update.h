@@ -44,8 +44,8 @@ class RowUpdate {
  public:
   using A = Accumulator<T>;
 
-  // `terms` [rows.count] are in memory that the threads share, which are at
-  // least as many as the rows.
+  // `terms` [rows.count] are in memory that the threads share. There are at
+  // least as many threads as rows.
   TF_HSM_DEVICE RowUpdate(const DeviceUpdate<T>& update, const RowSpan<A>& rows,
                           int width, RowTerms<A>* terms)
       : update_(update),
@@ -191,6 +191,7 @@ class RowUpdate {
                            A (&values)[length]) const {
     if (update_.decays == nullptr) return;
     const A decay = static_cast<A>(update_.decays[kind]);
+    if (decay == 0) return;  // of infinite numbers it would make NaN
     TF_HSM_UNROLL
     for (int j = 0; j < length; ++j) values[j] -= before.Get(j) * decay;
   }

@@ -175,7 +175,7 @@ class HotLogitsOf {
     TF_HSM_UNROLL
     for (int n = 0; n < Product::kColumns; n += kTogether) {
       const int r = Product::Column(n);
-      if (r >= RoundUp(rows, 2)) continue;
+      if (r >= rows + rows % 2) continue;
       Neighbours<float, kTogether> some;
       TF_HSM_UNROLL
       for (int i = 0; i < kTogether; ++i)

@@ -93,7 +93,7 @@ class HotSums {
                           item.num_examples, sums_);
     if (ThreadIndex() == 0) {
       most_[0] = most;
-      most_[1] = 1 / Max(most, 1e-37f);
+      most_[1] = 1 / most;
     }
     do {
       Sum(node, item, slab);
@@ -165,12 +165,12 @@ class HotSums {
         in_.buffers.logits + node.logits_offset +
         (item.example + OwnExample()) * node.logits_stride() + item.row +
         OwnRow();
+    // Kept, so that the loop does not load the node's stride again.
     const int64_t down = kStep * node.logits_stride();
     product_.Clear();
     for (float& db : db_) db = 0;
     // So that they are not kept from one item to the next.
     for (auto& pair : logits_) pair[0] = pair[1] = 0;
-    // `down` says what the node, in memory, would be asked for in each turn.
     const auto first_row =
         static_cast<uint32_t>(node.first_row + item.row + OwnRow());
     for (int q = -kStages; q < slices; ++q) {
@@ -248,8 +248,8 @@ class HotSums {
   }
 
   // Loads the logits of a piece, of which so many examples and rows are there;
-  // minus infinity, whose exponential is 0, where there are none. It is in
-  // memory too, behind an odd number of rows.
+  // minus infinity, whose exponential is 0, where there are none. HotLogits
+  // also stores minus infinity after an odd number of rows.
   TF_HSM_DEVICE void LoadLogits(const float* from, int64_t down, int examples,
                                 int rows) {
     const int own = rows > 0 ? examples : 0;
@@ -263,7 +263,8 @@ class HotSums {
     }
   }
 
-  // `first_row` is the low half of OwnRow() of the item, in all rows.
+  // `first_row`: the low 32 bits of the tree's row number of the thread's first
+  // row.
   TF_HSM_DEVICE void MakeCoefficients(unsigned q, int piece,
                                       uint32_t first_row) {
     constexpr float kScale = CoefficientScale<Product>::value;
