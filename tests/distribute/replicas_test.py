@@ -53,25 +53,31 @@ def test_as_on_one_device(name, count):
         assert_same(others, [first] * (count - 1))
 
 
+FOCAL = {"focal_gamma": 2.0, "class_weights": heads.COUNTS}
+
+
 @pytest.mark.parametrize(
-    "options, tolerance",
+    "name, options, tolerance",
     [
-        ({"label_smoothing": 0.1, "smoothing_prior": heads.COUNTS}, 1e-13),
-        ({"focal_gamma": 2.0, "class_weights": heads.COUNTS}, 1e-13),
-        ({"use_bias": False}, 1e-13),
-        ({"dtype": "mixed_bfloat16"}, 2e-2),
+        (
+            "two_level",
+            {"label_smoothing": 0.1, "smoothing_prior": heads.COUNTS},
+            1e-13,
+        ),
+        ("two_level", FOCAL, 1e-13),
+        # Three replicas have no shard.
+        ("chain", FOCAL, 1e-13),
+        ("two_level", {"use_bias": False}, 1e-13),
+        ("two_level", {"dtype": "mixed_bfloat16"}, 2e-2),
     ],
 )
-def test_options(options, tolerance):
+def test_options(name, options, tolerance):
     one, several = (
-        heads.make_head("two_level", "adagrad", count, **options)
+        heads.make_head(name, "adagrad", count, **options)
         for count in (None, 4)
     )
     several.load_own_variables(heads.start_of(one))
-    results = [
-        heads.train(one, "two_level"),
-        heads.train(several, "two_level", 4),
-    ]
+    results = [heads.train(one, name), heads.train(several, name, 4)]
     assert_near(*results, tolerance)
 
 
