@@ -129,11 +129,11 @@ def test_a_lost_worker(index, fault, what, evaluated, tmp_path):
 def stepping():
     """A worker that waits for others: the last one does not take part."""
     strategy = heads.strategy_of("workers")
-    replicas.gathered(strategy, 0)
     task = strategy.cluster_resolver.task_id
-    if task == 2:
-        signal.pause()
     with distribute.workers_explained(strategy):
+        replicas.gathered(strategy, 0)
+        if task == 2:
+            signal.pause()
         if task == 1:
             raise tf.errors.UnavailableError(None, None, RESET_OF_2)
         replicas.gathered(strategy, 0)

@@ -3,11 +3,6 @@
 import keras
 
 from tf_hsm.converters import torch
-from tf_hsm.distribute.devices import (
-    check_devices,
-    devices_of_replicas,
-    replicas_here,
-)
 from tf_hsm.heads import part_calls
 from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.tree import TreeHead
@@ -16,14 +11,9 @@ from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented, width_of
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.initial_values import of_number
-from tf_hsm.layers.replicated import (
-    check_optimizer,
-    check_replicas,
-    is_replicas,
-)
+from tf_hsm.layers.tail_places import TailPlaces
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
 from tf_hsm.runtime import private_keras, row_parts
-from tf_hsm.runtime.devices import check_present
 
 _USE_BIAS = (True, False, "head")
 
@@ -178,14 +168,9 @@ class AdaptiveSoftmax(HeadLayer):
                 1 / 3, mode="fan_out", distribution="uniform"
             )
         super().__init__(spec.num_classes, spec.trees, given, **kwargs)
-        self._on_replicas = is_replicas(devices)
-        self.devices = devices
-        self._tail_devices = ()
-        if self._on_replicas:
-            check_optimizer(optimizer)
-            self._tail_devices = devices_of_replicas()
-        elif devices is not None:
-            self.devices = self._tail_devices = check_devices(devices)
+        self._places = TailPlaces(devices, optimizer)
+        self.devices = self._places.given
+        self._on_replicas = self._places.on_replicas
         self.spec = spec
         get = keras.initializers.get
         self.projection_initializer = get(projection_initializer)
@@ -197,10 +182,7 @@ class AdaptiveSoftmax(HeadLayer):
     def _make_head(self, width):
         self.spec.choose(width)
         self._saved.check()
-        if self._on_replicas:
-            check_replicas(self, self._tail_devices)
-        else:
-            check_present(self._tail_devices)
+        self._places.check(self)
         widths = self.spec.widths_for(width, len(self.cutoffs))
         counts = [None] * len(widths)
         if self.spec.ranked_counts is not None:
@@ -213,9 +195,7 @@ class AdaptiveSoftmax(HeadLayer):
             self._make_tail(number, tree, width, widths[number], counts[number])
             for number, tree in enumerate(self.clusters.tail_trees, 1)
         ]
-        owners = None
-        if self._on_replicas:
-            owners = tuple(map(self._owner_of, range(1, 1 + len(tails))))
+        owners = self._places.owners(len(tails))
         return ClusterHead(self.clusters, shortlist, tuple(tails), owners)
 
     def _make_part(self, number, tree, width, use_bias, counts):
@@ -227,49 +207,29 @@ class AdaptiveSoftmax(HeadLayer):
 
     def _make_tail(self, number, tree, width, narrow, counts):
         """Makes a `Tail`, numbered from 1, on its device."""
-        device = None
-        if self._tail_devices:
-            device = self._tail_devices[self._owner_of(number)]
-        # A projection that the model trains has a copy on each replica.
-        beside = None if self._on_replicas else device
+        device = self._places.of_projection(number)
         projection = None
         if narrow < width:
-            with row_parts.on(beside):
+            with row_parts.on(device):
                 projection = self.add_weight(
                     name=f"projection_{number}",
                     shape=(width, narrow),
                     initializer=of_number(self.projection_initializer, number),
                     autocast=False,
                 )
-            row_parts.place(projection, beside)
-        head = self._make_tail_rows(number, tree, narrow, counts, device)
-        own = [] if projection is None else [projection]
-        self._add_to_checkpoints([*own, *head.variables()])
+            row_parts.place(projection, device)
+        use_bias = self.use_bias is True
+        head = self._places.make_rows(
+            number,
+            tree,
+            lambda: self._make_part(number, tree, narrow, use_bias, counts),
+        )
+        self._add_to_checkpoints([projection, *head.variables()])
         self.projections.append(projection)
         self.tail_kernels.append(head.weights)
         self.tail_biases.append(head.biases)
         begin = self.cutoffs[number - 1]
-        return Tail(head, projection, beside, begin)
-
-    def _make_tail_rows(self, number, tree, width, counts, device):
-        """Makes the `TreeHead` of a tail on a device."""
-        if self._on_replicas and device not in replicas_here():
-            return TreeHead(None, None, tree)
-        scope = row_parts.part_on if self._on_replicas else row_parts.on
-        with scope(device):
-            use_bias = self.use_bias is True
-            head = self._make_part(number, tree, width, use_bias, counts)
-        for variable in head.variables():
-            part = None
-            if self._on_replicas:
-                # The whole matrix, but without copies on other replicas.
-                part = row_parts.whole_of(variable)
-            row_parts.place(variable, device, part)
-        return head
-
-    def _owner_of(self, number):
-        """The number of the device, or of the replica, of a tail from 1."""
-        return (number - 1) % len(self._tail_devices)
+        return Tail(head, projection, device, begin)
 
     def call(
         self,

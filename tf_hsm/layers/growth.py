@@ -33,7 +33,7 @@ def grow_clusters(layer, num_classes, counts=None):
     quantized.check_floats(layer, "grow")
     if is_over_replicas(layer):
         raise ValueError(
-            f"{layer.name}: grow is not possible with devices=\"replicas\"; "
+            f'{layer.name}: grow is not possible with devices="replicas"; '
             "save the weights, load them into a layer without devices, grow "
             "that layer, and load its weights into a layer over replicas"
         )
