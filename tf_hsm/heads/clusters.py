@@ -92,7 +92,7 @@ class ClusterHead:
         tails = self.clusters.tails(ranks)
         loss_weights = batch.loss_weights
         if loss_weights is not None:
-            loss_weights = tf.stop_gradient(tf.reshape(loss_weights, [-1]))
+            loss_weights = tf.reshape(loss_weights, [-1])
         batch = batch.replace(inputs=inputs, loss_weights=loss_weights)
         in_tails = self._losses_in_tails(batch, ranks, tails)
         of_shortlist = batch.replace(
@@ -116,15 +116,14 @@ class ClusterHead:
         routes = list(routing.routes(tails, len(self.tails)))
         pairs = list(zip(self.tails, routes, strict=True))
         weights = batch.loss_weights
-        values = [
-            [route.take(ranks) - tail.begin for tail, route in pairs],
-            [tail.project(route.take(batch.inputs)) for tail, route in pairs],
-            None
-            if weights is None
-            else [route.take(weights) for route in routes],
+        inputs = [
+            tail.project(route.take(batch.inputs)) for tail, route in pairs
         ]
+        labels = [route.take(ranks) - tail.begin for tail, route in pairs]
+        if weights is not None:
+            weights = [route.take(weights) for route in routes]
 
-        def losses_of(tail, labels, inputs, loss_weights):
+        def losses_of(tail, inputs, labels, loss_weights):
             number = 1 + self.tails.index(tail)
             return tail.head.losses(
                 batch.replace(
@@ -140,7 +139,12 @@ class ClusterHead:
             arguments.dtype_of(self.shortlist.weights)
         )
         found = part_calls.call_parts(
-            self.tails, self.owners, losses_of, values, tf.zeros([0], dtype)
+            self.tails,
+            self.owners,
+            losses_of,
+            inputs,
+            [labels, weights],
+            tf.zeros([0], dtype),
         )
         losses = tf.zeros(tf.shape(ranks), dtype)
         for route, of_tail in zip(routes, found, strict=True):

@@ -13,16 +13,17 @@ import tensorflow as tf
 from tf_hsm.runtime import replicas, row_parts
 
 
-def call_parts(parts, owners, function, values, nothing):
+def call_parts(parts, owners, function, inputs, others, nothing):
     """Calls a function for each part of a head.
 
     Args:
       parts: a list, whose items have a `device`.
       owners: the number of the replica of each part; None: this process calls
         all parts.
-      function: takes a part and the values of its examples, and returns a
-        tensor `[b, ...]`, differentiable by each value that has a gradient.
-      values: a list for each value: `[b, ...]` for each part; or None, which
+      function: takes a part, the inputs of its examples and their other values,
+        and returns a tensor `[b, ...]`, differentiable by the inputs.
+      inputs: a list, `[b, width]` for each part.
+      others: a list for each other value: `[b]` for each part; or None, which
         the function gets as it is.
       nothing: the result for no example.
 
@@ -33,23 +34,23 @@ def call_parts(parts, owners, function, values, nothing):
     if replica is None:
         results = []
         for i, part in enumerate(parts):
-            own = [None if value is None else value[i] for value in values]
+            own = [None if value is None else value[i] for value in others]
             with row_parts.on(part.device):
-                results.append(function(part, *own))
+                results.append(function(part, inputs[i], *own))
         return results
     if not parts:
         return []
-    exchange = _PartExchange(replica, owners)
-    received = [
-        [None] * len(exchange.own) if v is None else exchange.send(v)
-        for v in values
-    ]
+    exchange = _PartExchange(replica, owners, inputs)
+    inputs = exchange.send(inputs)
+    none = [None for _ in exchange.own]
+    others = [none if v is None else exchange.send_other(v) for v in others]
     found = [
-        _without_part(nothing, of_part)
+        # A gradient by the inputs, for the exchange of all replicas.
+        nothing + tf.cast(tf.reduce_sum(of_part), nothing.dtype)
         if i is None
-        else function(parts[i], *of_part)
-        for i, of_part in zip(
-            exchange.own, zip(*received, strict=True), strict=True
+        else function(parts[i], of_part, *values)
+        for i, of_part, *values in zip(
+            exchange.own, inputs, *others, strict=True
         )
     ]
     return exchange.send_back(found)
@@ -104,36 +105,38 @@ class _PartExchange:
     Args:
       replica: the context of this replica.
       owners: see `call_parts`.
+      inputs: see `call_parts`.
     """
 
-    def __init__(self, replica, owners):
+    def __init__(self, replica, owners, inputs):
         """See the class."""
         parts_of = [
             [i for i, owner in enumerate(owners) if owner == number]
             for number in range(replica.num_replicas_in_sync)
         ]
-        self._replica = replica
         self._num_parts = len(owners)
         self._rounds = list(itertools.zip_longest(*parts_of))
-        self._exchange = self._sizes = None
+        self._exchange = replicas.Exchange(replica, self._groups(inputs))
+        self._sizes = None
         mine = replicas.number(replica)
         self.own = [numbers[mine] for numbers in self._rounds]
 
-    def send(self, values):
-        """Returns for each round the values of all examples of the own part.
+    def send(self, inputs):
+        """Returns for each round the inputs of all examples of the own part."""
+        found = self._exchange.send(self._groups(inputs))
+        self._sizes = [[tf.shape(x)[0] for x in group] for group in found]
+        return [tf.concat(group, 0) for group in found]
 
-        Args:
-          values: `[b, ...]` for each part.
-        """
-        groups = [
+    def send_other(self, values):
+        """As `send`, for values without gradients."""
+        found = self._exchange.send(self._groups(values), has_gradients=False)
+        return [tf.concat(group, 0) for group in found]
+
+    def _groups(self, values):
+        return [
             [values[0][:0] if i is None else values[i] for i in numbers]
             for numbers in self._rounds
         ]
-        if self._exchange is None:
-            self._exchange = replicas.Exchange(self._replica, groups)
-        found = self._exchange.send(groups)
-        self._sizes = [[tf.shape(x)[0] for x in group] for group in found]
-        return [tf.concat(group, 0) for group in found]
 
     def send_back(self, results):
         """Returns the result for each part of what this replica has sent.
@@ -153,14 +156,3 @@ class _PartExchange:
                 if i is not None:
                     of_parts[i] = result
         return of_parts
-
-
-def _without_part(nothing, received):
-    """The result for no example, with a gradient by the values, as others have.
-
-    Every replica takes part in the exchange of the gradients.
-    """
-    for value in received:
-        if value is not None and value.dtype.is_floating:
-            nothing += tf.cast(tf.reduce_sum(value), nothing.dtype)
-    return nothing

@@ -37,7 +37,7 @@ class ShardedHead:
         labels = tf.reshape(batch.labels, [-1])
         loss_weights = batch.loss_weights
         if loss_weights is not None:
-            loss_weights = tf.stop_gradient(tf.reshape(loss_weights, [-1]))
+            loss_weights = tf.reshape(loss_weights, [-1])
         inputs = rows.flat(self.floats(batch.inputs), shape, "labels")
         batch = batch.replace(inputs=inputs, loss_weights=loss_weights)
         routing = rows.route(labels, batch.ignored)
@@ -58,7 +58,7 @@ class ShardedHead:
         if not rows.shards:
             return tf.zeros(tf.shape(routing.units), dtype)
 
-        def losses(part, places, inputs, loss_weights):
+        def losses(part, inputs, places, loss_weights):
             if batch.step is not None and rows.on_replicas:
                 batch.step.skip(part.number - 1)
             return part.head.losses(
@@ -72,13 +72,13 @@ class ShardedHead:
             )
 
         weights = batch.loss_weights
-        values = [
-            routing.places,
-            split(batch.inputs),
-            None if weights is None else split(weights),
-        ]
         found = call_parts(
-            rows.shards, rows.owners, losses, values, tf.zeros([0], dtype)
+            rows.shards,
+            rows.owners,
+            losses,
+            split(batch.inputs),
+            [routing.places, None if weights is None else split(weights)],
+            tf.zeros([0], dtype),
         )
         return routing.routes.join(found, 0)
 

@@ -109,16 +109,17 @@ class Exchange:
         # A collective takes no tensor without elements.
         self._room = tf.maximum(tf.reduce_max(sizes, [0, 2]), 1)
 
-    def send(self, groups):
+    def send(self, groups, has_gradients=True):
         """Returns what each replica sends to this one, in groups.
 
         Args:
           groups: `[b]`, or `[b, width]` with a width for each replica; of the
             sizes of the first tensors.
+          has_gradients: whether gradients travel back.
         """
         mine = number(self._replica)
         widths = [group[mine].shape[1:] for group in groups]
-        return self._swap(groups, self._received, widths)
+        return self._swap(groups, self._received, widths, has_gradients)
 
     def send_back(self, groups):
         """Returns what each replica sends back to this one, in groups.
@@ -128,17 +129,17 @@ class Exchange:
             of what came from each replica.
         """
         widths = [group[0].shape[1:] for group in groups]
-        return self._swap(groups, self._sent, widths)
+        return self._swap(groups, self._sent, widths, True)
 
-    def _swap(self, groups, sizes, widths):
+    def _swap(self, groups, sizes, widths, has_gradients):
         if sizes is None:
-            return _copied(self._replica, groups)
+            return _copied(self._replica, groups, has_gradients)
         stacked = []
         rooms = tf.unstack(self._room, len(groups))
         for group, room in zip(groups, rooms, strict=True):
             widest = max(tuple(part.shape[1:]) for part in group)
             stacked.append(tf.stack([_padded(x, room, widest) for x in group]))
-        found = _all_to_all(self._replica, stacked)
+        found = _all_to_all(self._replica, stacked, has_gradients)
         return [
             [
                 parts[(i, slice(sizes[k, i]), *map(slice, width))]
@@ -159,7 +160,7 @@ def _padded(part, room, widest):
     return tf.pad(part, [[0, more] for more in missing])
 
 
-def _copied(replica, groups):
+def _copied(replica, groups, has_gradients):
     """Sends tensors to each replica of the process, as copies."""
     count = replica.num_replicas_in_sync
 
@@ -176,18 +177,9 @@ def _copied(replica, groups):
         return [parts[i : i + count] for i in range(0, len(parts), count)]
 
     parts = [part for group in groups for part in group]
-    if not parts[0].dtype.is_floating:
-        return grouped(exchange(*parts))
-
-    @tf.custom_gradient
-    def differentiable(*parts):
-        def gradient(*grads):
-            found = _copied(replica, grouped(grads))
-            return [grad for group in found for grad in group]
-
-        return exchange(*parts), gradient
-
-    return grouped(differentiable(*parts))
+    if not has_gradients:
+        return grouped(exchange(*map(tf.stop_gradient, parts)))
+    return grouped(_with_gradients(replica, exchange, parts))
 
 
 def _by_sender(strategy, *parts):
@@ -201,7 +193,7 @@ def _by_sender(strategy, *parts):
     ]
 
 
-def _all_to_all(replica, tensors):
+def _all_to_all(replica, tensors, has_gradients):
     """Sends `values[i]` of each tensor to replica i of all processes."""
 
     def exchange(*tensors):
@@ -212,11 +204,36 @@ def _all_to_all(replica, tensors):
             for values in tensors
         ]
 
-    if not tensors[0].dtype.is_floating:
-        return exchange(*tensors)
+    if not has_gradients:
+        return exchange(*map(tf.stop_gradient, tensors))
+    return _with_gradients(replica, exchange, tensors)
+
+
+def _with_gradients(replica, exchange, tensors):
+    """Calls an exchange of floats, and lets their gradients travel back.
+
+    A tape may take the gradients of independent calls in any order, and the
+    tapes of replicas take different orders: tensors of one call would then meet
+    tensors of another one. So each call takes a number from the call before,
+    which makes the tapes of all replicas go back in the same order.
+    """
 
     @tf.custom_gradient
-    def differentiable(*tensors):
-        return exchange(*tensors), lambda *grads: _all_to_all(replica, grads)
+    def differentiable(before, *tensors):
+        def gradient(_, *grads):
+            return [None, *_with_gradients(replica, exchange, grads)]
 
-    return differentiable(*tensors)
+        return [tf.identity(before), *exchange(*tensors)], gradient
+
+    last = _last_calls()
+    before = last.get(number(replica), tf.zeros([]))
+    last[number(replica)], *found = differentiable(before, *tensors)
+    return found
+
+
+def _last_calls():
+    """By replica, the number of the last call in the graph that is traced."""
+    graph = tf.compat.v1.get_default_graph()
+    if not hasattr(graph, "_tf_hsm_last_calls"):
+        graph._tf_hsm_last_calls = {}
+    return graph._tf_hsm_last_calls
