@@ -132,12 +132,6 @@ class _PartExchange:
         found = self._exchange.send(self._groups(values), has_gradients=False)
         return [tf.concat(group, 0) for group in found]
 
-    def _groups(self, values):
-        return [
-            [values[0][:0] if i is None else values[i] for i in numbers]
-            for numbers in self._rounds
-        ]
-
     def send_back(self, results):
         """Returns the result for each part of what this replica has sent.
 
@@ -156,3 +150,9 @@ class _PartExchange:
                 if i is not None:
                     of_parts[i] = result
         return of_parts
+
+    def _groups(self, values):
+        return [
+            [values[0][:0] if i is None else values[i] for i in numbers]
+            for numbers in self._rounds
+        ]

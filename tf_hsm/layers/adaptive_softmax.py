@@ -369,9 +369,11 @@ class AdaptiveSoftmax(HeadLayer):
         Raises:
           ImportError: PyTorch is not installed.
           ValueError: there is no such module: classes are not numbered by
-            frequency, a tail is a tree, tails have biases, or there is none.
+            frequency, a tail is a tree, tails have biases, or there is none;
+            or other workers have some of the tails.
         """
         self._check_built()
+        part_calls.check_here(self._head.tree_heads())
         return torch.to_torch(self)
 
     def _saved_variables(self):

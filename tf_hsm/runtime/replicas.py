@@ -81,8 +81,6 @@ class Exchange:
     All replicas must make an exchange, and call it, in the same order.
     Gradients travel back the same way. An exchange takes one or more tensors
     for each replica: a list of groups, each with one tensor for each replica.
-    One call sends all groups, because tapes do not keep the order of the
-    gradients of several calls.
 
     Within one process the tensors are copied. Between processes a collective
     sends tensors of one shape. The replicas first exchange the sizes of their
