@@ -142,21 +142,22 @@ def restores(workers, folder, victim, rng):
 
 
 def run(kill, folder, count, kills, rng, within):
-    """Kills workers so often, and starts all of them again.
+    """Kills one worker after another, and starts all of them again.
 
     Args:
         kill: `steps`, `saves` or `restores`.
         folder: of the checkpoints.
-        count: how many workers there are.
-        kills: how many kills.
-        rng: for the moments.
-        within: seconds, in which all other workers must end.
+        count: the number of workers.
+        kills: the number of kills.
+        rng: a `random.Random`, which draws the moments.
+        within: the seconds within which all other workers must end.
 
     Returns:
-        What came of it.
+        A text with the numbers.
 
     Raises:
-        AssertionError: something else than the promised came of it.
+        AssertionError: a worker did not end as the module's docstring says, or
+            a restart did not continue from the last checkpoint.
     """
     folder.mkdir()
     workers, times, hits = Workers(count, folder), [], 0
@@ -191,7 +192,7 @@ def _last_step(folder):
 
 
 def main():
-    """Kills at the moments of the flags; ends with 1 for a broken promise."""
+    """Kills workers at the moments that the flags name."""
     kinds = {"steps": steps, "saves": saves, "restores": restores}
     for when in _WHEN.value:
         if when not in kinds:

@@ -128,7 +128,7 @@ class _PartExchange:
         return [tf.concat(group, 0) for group in found]
 
     def send_other(self, values):
-        """As `send`, for values without gradients."""
+        """Sends values `[b]` without gradients; returns them by round."""
         found = self._exchange.send(self._groups(values), has_gradients=False)
         return [tf.concat(group, 0) for group in found]
 
