@@ -82,8 +82,11 @@ class ClusterHead:
         """
         flat = tf.reshape(tf.cast(batch.labels, tf.int64), [-1])
         shape = tf.shape(batch.labels)
+        inputs = arguments.floats(
+            batch.inputs, arguments.dtype_of(self.shortlist.weights)
+        )
         inputs = arguments.flat_inputs(
-            batch.inputs, batch.inputs.shape[-1], shape, "labels"
+            inputs, inputs.shape[-1], shape, "labels"
         )
         counted = arguments.counted(flat, batch.ignored)
         if self.owners is not None:
