@@ -81,8 +81,8 @@ def check_in_place(head):
         raise ValueError(
             f"{head.name}: its own optimizer updates one copy of the weights, "
             f"but there are {replicas} replicas; leave out the layer's "
-            'optimizer, or give a HierarchicalSoftmax devices="replicas", '
-            "which spreads its rows over the replicas"
+            "optimizer, or give a HierarchicalSoftmax or AdaptiveSoftmax "
+            'devices="replicas", which spreads its rows over the replicas'
         )
     if replicas > 1 and tf.distribute.in_cross_replica_context():
         raise ValueError(

@@ -13,7 +13,6 @@ of it. The status is 1 if that is not what the README promises:
             earlier checkpoint is whole, and the same command goes on from it
 """
 
-import contextlib
 import functools
 import math
 import os
@@ -21,13 +20,12 @@ import pathlib
 import random
 import re
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 from examples.common import program
+from examples.distributed import watched
 
 flags = program.Flags()
 
@@ -38,25 +36,18 @@ _WHAT = flags.DEFINE_list(
 _SEED = flags.DEFINE_integer("seed", 1, "Of the moments.", lower_bound=0)
 
 _SENTENCE_S = 5
-_TIMEOUT_S = 300
 _WORDS = 3000
 _SAVE_EVERY = 50
 _PROCESS = re.compile(r"(ps|worker) task (\d+) at \S+: process (\d+),")
 _STEP = re.compile(r"step ([\d,]+) of [\d,]+, ([\d,]+) applied:")
 
 
-class Training:
-    """The command in a process of its own.
-
-    Attributes:
-        pids: a dict from (job, index) to the last process of each task.
-        lines: what was printed, each with its `time.monotonic()`.
-    """
+class Training(watched.Process):
+    """The command in a process of its own."""
 
     def __init__(self, folder):
         """Starts it, with its text and its checkpoints in a folder."""
-        self.pids, self.lines = {}, []
-        self._process = subprocess.Popen(
+        super().__init__(
             [
                 *(sys.executable, "-m", "examples.distributed.train"),
                 f"--corpus={folder / 'text.txt'}",
@@ -64,71 +55,14 @@ class Training:
                 *("--batch_size=8", "--steps=8", "--units=128", "--held_out=0"),
                 *("--epochs=1000000", f"--save_every={_SAVE_EVERY}"),
             ],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-                "PYTHONFAULTHANDLER": "1",
-            },
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            folder,
         )
-        self.pid = self._process.pid
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
 
-    def _read(self):
-        for line in self._process.stdout:
-            found = _PROCESS.match(line)
-            if found:
-                self.pids[found[1], int(found[2])] = int(found[3])
-            self.lines.append((time.monotonic(), line.rstrip()))
-
-    def wait_for(self, text, first=0):
-        """Returns (time, line) of the first line with a text.
-
-        Args:
-            text: a regular expression for the beginning of a line.
-            first: the number of lines that are not looked at.
-        """
-        deadline = time.monotonic() + _TIMEOUT_S
-        reading = True
-        while reading and time.monotonic() < deadline:
-            # Asked before the lines, which are all there once nobody reads.
-            reading = self._thread.is_alive()
-            for moment, line in self.lines[first:]:
-                if re.match(text, line):
-                    return moment, line
-            time.sleep(0.001)
-        raise AssertionError(f"no line begins with {text}:\n{self.printed()}")
-
-    def last(self, pattern):
-        """The match of the last line with a pattern."""
-        found = [pattern.match(line) for _, line in self.lines]
-        return [match for match in found if match][-1]
-
-    def printed(self):
-        """All lines."""
-        return "\n".join(line for _, line in self.lines)
-
-    def end(self, number=None):
-        """Sends a signal, if any; returns the status at the end.
-
-        Raises:
-            AssertionError: there is no end; the text has what each thread did.
-        """
-        if number is not None:
-            self._process.send_signal(number)
-        try:
-            status = self._process.wait(_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGABRT)
-            self._thread.join(_TIMEOUT_S)
-            raise AssertionError(f"no end:\n{self.printed()}") from None
-        self._thread.join(_TIMEOUT_S)
-        return status
+    @property
+    def pids(self):
+        """A dict from (job, index) to the last process of each task."""
+        found = [_PROCESS.match(line) for _, line in self.lines]
+        return {(f[1], int(f[2])): int(f[3]) for f in found if f}
 
 
 def _kill(pid):
@@ -196,13 +130,13 @@ def saves(folder, kills, rng):
     training, within = Training(folder), 0
     for i in range(kills):
         training.wait_for("saved step", len(training.lines))
-        before = _wait_for_a_save(folder / "checkpoints")
+        before = watched.wait_for_a_save(folder / "checkpoints")
         time.sleep(rng.uniform(0, 0.02))
         victims = [training.pid, *(training.pids["ps", j] for j in range(2))]
         _kill(victims[i % 3])
         training.end()
         # Or else the save was over, and made the new checkpoint the last one.
-        within += _last_checkpoint(folder / "checkpoints") == before
+        within += watched.last_checkpoint(folder / "checkpoints") == before
         training = _again(folder, training)
     training.end(signal.SIGINT)
     return f"{within} in the middle of a save; every start went on"
@@ -230,35 +164,6 @@ def _again(folder, earlier):
     if begin not in (saved, saved + _SAVE_EVERY):
         raise AssertionError(f"saved step {saved}, but {line}")
     return training
-
-
-def _unfinished(folder):
-    """The files of a save that is not over, or was never; by their time."""
-    found = set()
-    for path in folder.rglob("*"):
-        if "temp" in str(path.relative_to(folder)):
-            with contextlib.suppress(FileNotFoundError):
-                found.add((path, path.stat().st_mtime_ns))
-    return found
-
-
-def _last_checkpoint(folder):
-    """What says which checkpoint is the last one."""
-    return (folder / "checkpoint").read_text()
-
-
-def _wait_for_a_save(folder):
-    """Returns, in the middle of a save, what `_last_checkpoint` says then."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    # Earlier kills have left files too.
-    known = _unfinished(folder)
-    while True:
-        before = _last_checkpoint(folder)
-        if _unfinished(folder) - known:
-            return before
-        if time.monotonic() > deadline:
-            raise AssertionError("no save was seen")
-        time.sleep(0.0005)
 
 
 def write_text(path):

@@ -76,8 +76,10 @@ def _train(strategy):
         optimizer=optimizer,
         head=tf_hsm.distribute.checkpoint(head),
     )
+    task = strategy.cluster_resolver.task_id
     latest = tf.train.latest_checkpoint(_FOLDER.value)
     if latest:
+        print(f"worker {task} restores {latest}", flush=True)
         saved.restore(latest)
 
     def step_of_replica(inputs, labels):
@@ -93,9 +95,9 @@ def _train(strategy):
         losses = strategy.run(step_of_replica, (inputs, labels))
         return strategy.reduce("sum", losses, axis=None)
 
-    task = strategy.cluster_resolver.task_id
     vectors = np.random.default_rng(0).normal(size=(counts.size, _WIDTH.value))
     first = int(optimizer.iterations.numpy())
+    print(f"worker {task} begins after step {first}", flush=True)
     rng = np.random.default_rng([first, task])  # other examples on each worker
 
     def batch():

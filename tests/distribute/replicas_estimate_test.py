@@ -6,6 +6,7 @@ import pytest
 
 import tf_hsm
 from tests.support import replicated_heads as heads
+from tests.support import replicated_tails as tails
 from tests.support.estimated_heads import bytes_of
 from tf_hsm.layers import HierarchicalSoftmax
 
@@ -107,6 +108,12 @@ def test_in_a_model():
         (
             lambda: tf_hsm.estimate(None, make_layer(), replicas=3, **OPTIONS),
             "replicas is 3, but .* is over 4 replicas",
+        ),
+        (
+            lambda: tf_hsm.estimate(
+                None, tails.make_head("one", "sgd", 2), **OPTIONS
+            ),
+            "tails on replicas, for which there is no estimate",
         ),
     ],
 )

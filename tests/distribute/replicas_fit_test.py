@@ -1,4 +1,4 @@
-"""Keras' `fit`, `evaluate` and `predict` of a head over two replicas."""
+"""Keras' `fit`, `evaluate` and `predict` of heads over two replicas."""
 
 import keras
 import numpy as np
@@ -11,39 +11,58 @@ from tests.support.in_place_models import (
     arguments,
     head_state,
     layers_of,
+    make_adaptive,
     make_model,
     own_variables,
     random_weights,
 )
-from tests.support.models import NUM_CLASSES, TREE, WIDTH, head_of, make_data
+from tests.support.models import (
+    NUM_CLASSES,
+    TREE,
+    WIDTH,
+    head_of,
+    make_data,
+    make_head,
+)
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 
 PLAN = distribute.plan(TREE, 1, top=6)
+# How the head is made, and the options for replicas.
+HEADS = {
+    "tree": (make_head, {"plan": PLAN, "devices": "replicas"}),
+    "clusters": (make_adaptive, {"devices": "replicas"}),
+}
 
 
-def make(form, *args, **options):
+def make(head, form, *args, **options):
     """A model over two replicas."""
+    function, over_replicas = HEADS[head]
     with heads.strategy_of(2).scope():
-        return make_model(form, *args, plan=PLAN, devices="replicas", **options)
+        return make_model(
+            form, *args, make=function, **over_replicas, **options
+        )
 
 
-def pair(*args, **options):
+def pair(head, *args, **options):
     """A model on one device, and one over replicas with the same weights."""
-    one, several = make_model(*args, **options), make(*args, **options)
+    one = make_model(*args, make=HEADS[head][0], **options)
+    several = make(head, *args, **options)
     for mine, other in zip(layers_of(several), layers_of(one), strict=True):
         mine.load_own_variables(own_variables(other))
     return one, several
 
 
-def test_fit():
+@pytest.mark.parametrize("head", HEADS)
+def test_fit(head):
     """Masks, ignored and weighted labels, metrics, and a smaller last batch."""
     tokens, labels = make_data(seed=3)
     labels[:, 1] = -1
     data = arguments("compile", tokens, labels, random_weights())
     metrics = [tf_hsm.metrics.TopKAccuracy(3)]
     models = pair(
+        head,
         "compile",
         "lazy_adam",
         ignore_class=-1,
@@ -64,14 +83,15 @@ def test_fit():
     assert_same(*classes)
 
 
-def test_the_head_as_an_endpoint():
+@pytest.mark.parametrize("head", HEADS)
+def test_the_head_as_an_endpoint(head):
     """Keras divides what layers add to the losses by the replicas.
 
     All replicas get the whole batch, whose mean is the mean of all.
     """
     tokens, labels = make_data(10)
     data = arguments("endpoint", tokens, labels, random_weights()[:10])["x"]
-    models = pair("endpoint", "adagrad", weighted=True)
+    models = pair(head, "endpoint", "adagrad", weighted=True)
     models[0].run_eagerly = True
     losses = [[m.train_on_batch(data) for _ in range(3)] for m in models]
     assert_near(*losses, 1e-5)
@@ -102,12 +122,13 @@ def test_losses_of_other_layers():
     assert_near(*losses, 1e-5)
 
 
+@pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("eager", [False, True])
-def test_a_label_that_is_no_class(eager):
+def test_a_label_that_is_no_class(head, eager):
     """On one replica: both stop, with its sentence, and nothing moves."""
     tokens, labels = make_data()
     labels[2, 3] = NUM_CLASSES
-    model = make("compile", mask_zero=False)
+    model = make(head, "compile", mask_zero=False)
     before = head_state(model)
     model.run_eagerly = eager
     sentence = rf"labels\[13\] = {NUM_CLASSES} is outside \[0, {NUM_CLASSES}\)"
@@ -123,7 +144,7 @@ def test_names_of_devices_under_a_strategy():
     """Each replica would have a copy of each shard."""
     with (
         heads.strategy_of(2).scope(),
-        pytest.raises(ValueError, match=r'give a Hierarchical.*="replicas"'),
+        pytest.raises(ValueError, match=r'give the layer .*="replicas"'),
     ):
         HierarchicalSoftmax(TREE, devices=heads.CPUS[:2]).build([None, 3])
 
@@ -133,8 +154,10 @@ def test_bad_arguments():
     options = {"devices": "replicas", "optimizer": "sgd"}
     with pytest.raises(ValueError, match="needs an optimizer of the layer's"):
         HierarchicalSoftmax(TREE, devices="replicas")
-    with pytest.raises(ValueError, match=r"HierarchicalSoftmax alone"):
+    with pytest.raises(ValueError, match="needs an optimizer of the layer's"):
         AdaptiveSoftmax(NUM_CLASSES, devices="replicas")
+    with pytest.raises(ValueError, match=r"AdaptiveSoftmax alone"):
+        distribute.plan(TREE, "replicas")
     outside = HierarchicalSoftmax(TREE, **options)
     optimizer = tf_hsm.optimizers.SGD(0.1)
     with strategy.scope():
@@ -148,6 +171,14 @@ def test_bad_arguments():
         )
         with pytest.raises(ValueError, match="make the optimizer within"):
             head.build([None, WIDTH])
+        for embed in (
+            lambda head: head.embed([1]),
+            lambda head: head(keras.Input([]), embed=True),
+        ):
+            head = AdaptiveSoftmax(NUM_CLASSES, width=WIDTH, **options)
+            head.build([None, WIDTH])
+            with pytest.raises(ValueError, match="embed is not possible with"):
+                embed(head)
         head = HierarchicalSoftmax(TREE, **options, dtype="bfloat16")
         with pytest.raises(ValueError, match="must be float32 or float64"):
             head.build([None, WIDTH])

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests.support import replicated_heads as heads
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
+from tf_hsm.losses import HeadLoss
 from tf_hsm.runtime import private_tensorflow
 
 # Each tree has one rule.
@@ -53,26 +54,73 @@ def test_as_on_one_device(name, count):
         assert_same(others, [first] * (count - 1))
 
 
+FOCAL = {"focal_gamma": 2.0, "class_weights": heads.COUNTS}
+
+
 @pytest.mark.parametrize(
-    "options, tolerance",
+    "name, options, tolerance",
     [
-        ({"label_smoothing": 0.1, "smoothing_prior": heads.COUNTS}, 1e-13),
-        ({"focal_gamma": 2.0, "class_weights": heads.COUNTS}, 1e-13),
-        ({"use_bias": False}, 1e-13),
-        ({"dtype": "mixed_bfloat16"}, 2e-2),
+        (
+            "two_level",
+            {"label_smoothing": 0.1, "smoothing_prior": heads.COUNTS},
+            1e-13,
+        ),
+        ("two_level", FOCAL, 1e-13),
+        # Three replicas have no shard.
+        ("chain", FOCAL, 1e-13),
+        ("two_level", {"use_bias": False}, 1e-13),
+        ("two_level", {"dtype": "mixed_bfloat16"}, 2e-2),
     ],
 )
-def test_options(options, tolerance):
+def test_options(name, options, tolerance):
     one, several = (
-        heads.make_head("two_level", "adagrad", count, **options)
+        heads.make_head(name, "adagrad", count, **options)
         for count in (None, 4)
     )
     several.load_own_variables(heads.start_of(one))
-    results = [
-        heads.train(one, "two_level"),
-        heads.train(several, "two_level", 4),
-    ]
+    results = [heads.train(one, name), heads.train(several, name, 4)]
     assert_near(*results, tolerance)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_several_heads(count):
+    """The gradients of all exchanges travel back in one order.
+
+    A replica without a shard of one head has other operations than the others.
+    """
+    one, several = (
+        [heads.make_head(name, "sgd", c) for name in ("huffman", "chain")]
+        for c in (None, count)
+    )
+    for head, other in zip(one, several, strict=True):
+        other.load_own_variables(heads.start_of(head))
+    strategy = heads.strategy_of(count)
+    step = tf.function(_step_of_sum(one), autograph=False)
+    on_replicas = tf.function(
+        lambda *batch: strategy.run(_step_of_sum(several), batch),
+        autograph=False,
+    )
+    for batch, _ in zip(heads.batches("chain"), range(4), strict=False):
+        found = on_replicas(*(heads.split(strategy, x) for x in batch))
+        found = [heads.joined(strategy, values) for values in found]
+        assert_near(found, step(*map(tf.constant, batch)), 1e-13)
+    assert_near([*map(heads.state, several)], [*map(heads.state, one)], 1e-13)
+
+
+def _step_of_sum(several):
+    """As `heads.step_of`, for the sum of the losses of heads."""
+    loss = HeadLoss(reduction="none")
+
+    def step(inputs, labels, weights):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = [head(inputs, training=True) for head in several]
+            losses = tf.add_n(
+                [loss(labels, x, sample_weight=weights) for x in outputs]
+            )
+        return losses, tape.gradient(losses, inputs)
+
+    return step
 
 
 def test_where_variables_are():

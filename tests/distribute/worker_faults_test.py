@@ -13,6 +13,7 @@ from tests.support import replicated_heads as heads
 from tests.support import workers
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
+from tf_hsm.runtime import replicas
 
 
 def local_state(head):
@@ -125,6 +126,35 @@ def test_a_lost_worker(index, fault, what, evaluated, tmp_path):
             started[1 - index].result()
 
 
+def stepping():
+    """A worker that waits for others: the last one does not take part."""
+    strategy = heads.strategy_of("workers")
+    task = strategy.cluster_resolver.task_id
+    with distribute.workers_explained(strategy):
+        replicas.gathered(strategy, 0)
+        if task == 2:
+            signal.pause()
+        if task == 1:
+            raise tf.errors.UnavailableError(None, None, RESET_OF_2)
+        replicas.gathered(strategy, 0)
+
+
+def test_all_name_the_same_worker():
+    """A worker that notices a lost worker tells the others, and may end."""
+    with workers.started(stepping, 3) as started:
+        for worker in started[1::-1]:
+            with pytest.raises(
+                AssertionError, match=LOST.format(2, "has ended")
+            ):
+                worker.result()
+
+
+RESET_OF_2 = (
+    "Collective ops is aborted by: recvmsg:Connection reset by peer\n"
+    "Additional GRPC error information from remote target /job:worker/"
+    "replica:0/task:2 "
+    "while calling /tensorflow.WorkerService/RecvBuf:\n:UNKNOWN"
+)
 RESET = (
     "Collective ops is aborted by: Collective ops is aborted by: recvmsg:"
     "Connection reset by peer\nAdditional GRPC error information from remote "

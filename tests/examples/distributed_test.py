@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from examples.distributed import kill
+from examples.distributed import kill, kill_workers
 from examples.distributed.synchronous import Synchronous
 from tests.support.texts import write_sentences
 
@@ -70,6 +70,14 @@ def test_workers(tmp_path):
         assert f"step {last_step} on {count} devices" in printed
         losses.append(float(re.search(r"loss: ([\d.]+)", printed)[1]))
     assert losses[1] < losses[0]
+
+
+def test_a_killed_worker(tmp_path):
+    """In a save: the other one names it, and a restart continues."""
+    came = kill_workers.run(
+        kill_workers.saves, tmp_path / "saved", 2, 1, random.Random(0), 60
+    )
+    assert "the others ended after" in came
 
 
 def train(folder, *flags):

@@ -249,8 +249,6 @@ def test_a_gpu_refuses(monkeypatch):
     )
     labels = problem.labels
     with pytest.raises(tf.errors.UnimplementedError, match="nodes is not"):
-        loss(weights, None, labels, problem.inputs, tree)
-    with pytest.raises(tf.errors.UnimplementedError, match="nodes is not"):
         log_prob(
             weights, None, labels[:, None], problem.inputs, tree, nodes=True
         )

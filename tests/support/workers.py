@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import sys
 import traceback
 
@@ -84,6 +85,8 @@ def _call(cluster, function, args, connection):
     os.environ["TF_CONFIG"] = cluster
     try:
         send(function(*args))
+        # Another worker may still read from this one.
+        signal.pause()
     except BaseException:
         connection.send((False, traceback.format_exc()))
     connection.close()

@@ -11,7 +11,8 @@ come back.
 ...     head = tf_hsm.layers.HierarchicalSoftmax(
 ...         tree, devices="replicas", optimizer="rowwise_adagrad")
 
-or, for one process that calls all shards,
+An `AdaptiveSoftmax` takes the same argument, and gives each replica some of its
+tails. Or, for one process that calls all shards,
 
 >>> head = tf_hsm.layers.HierarchicalSoftmax(
 ...     tree, devices=["GPU:0", "GPU:1"], optimizer="rowwise_adagrad")

@@ -50,7 +50,11 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     if of_rows is not None:
         items["iterations"] = private_tensorflow.variable_of(of_rows.iterations)
     starts = _starts(head.plan)
-    for prefix, group in _groups(head):
+    groups = _groups(head)
+    if head._on_replicas and head.plan is None:
+        items.update(_items_of_tails(head, of_rows))
+        groups = groups[:1]
+    for prefix, group in groups:
         items.update(_items(f"{prefix}weights", group, starts))
         if of_rows is not None:
             items.update(_slot_items(f"{prefix}slots", of_rows, group, starts))
@@ -141,6 +145,33 @@ def _groups(head):
         (f"cluster_{i}_", [v for v in pair if v is not None])
         for i, pair in enumerate(pairs)
     ]
+
+
+def _items_of_tails(head, optimizer):
+    """What is saved of tails over replicas, which other workers may have."""
+    items, slots_of_rows = {}, len(_slots(optimizer, head.head_kernel))
+    trees = head.clusters.tail_trees
+    pairs = zip(head.tail_kernels, head.tail_biases, strict=True)
+    for number, (tree, pair) in enumerate(zip(trees, pairs, strict=True), 1):
+        kinds = {"kernel": pair[0]}
+        if head.use_bias is True:
+            kinds["bias"] = pair[1]
+        for kind, variable in kinds.items():
+            slots = [None] * slots_of_rows
+            if variable is not None:
+                slots = _slots(optimizer, variable)
+            prefix = f"{kind}_cluster_{number}"
+            names = [f"{prefix}_slots_{i}" for i in range(slots_of_rows)]
+            names, values = [f"{prefix}_weights", *names], [variable, *slots]
+            for name, value in zip(names, values, strict=True):
+                here = [] if value is None else [value]
+                items[name] = private_checkpoints.Slices(
+                    list(map(private_tensorflow.variable_of, here)),
+                    name,
+                    [0] * len(here),
+                    tree.num_weight_rows,
+                )
+    return items
 
 
 def _starts(plan):

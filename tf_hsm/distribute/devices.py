@@ -23,8 +23,8 @@ def check_devices(devices):
     """
     if isinstance(devices, str) and devices == "replicas":
         raise ValueError(
-            'devices="replicas" is an argument of tf_hsm.layers.'
-            "HierarchicalSoftmax alone; give names of devices here, or their "
+            'devices="replicas" is an argument of HierarchicalSoftmax and '
+            "AdaptiveSoftmax alone; give names of devices here, or their "
             "number"
         )
     if isinstance(devices, str | bytes | bool):

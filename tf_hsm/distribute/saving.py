@@ -44,10 +44,10 @@ def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
         _note(path, max_to_keep)
         return path
     slices = private_checkpoints.slices_in(checkpoint)
-    has_rows = not any(s.is_empty for s in slices.values())
-    flags, first = replicas.gathered(strategy, has_rows)
+    # A barrier: all workers are here.
+    flags, first = replicas.gathered(strategy, True)
     num_local = len(strategy.extended.worker_devices)
-    mine, main = first // num_local, int(flags.argmax()) // num_local
+    mine, main = first // num_local, 0
     parts = [f"{path}_parts/{i}" for i in range(flags.size // num_local)]
 
     def write():

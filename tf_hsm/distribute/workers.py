@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from tf_hsm.runtime import private_collectives
+
 _ABORTED = "Collective ops is aborted by"
 _TIMED_OUT = "Collective has timed out"
 _AGAIN = "start all workers again, and restore the last checkpoint"
@@ -13,6 +15,10 @@ _TASK = r"/job:(\w+)/replica:\d+/task:(\d+)"
 # The first task in a message is the lost one: other tasks repeat its error.
 _ENDED = re.compile(f"remote target {_TASK} while calling")
 _SILENT = re.compile(rf"stopped sending heartbeats\):\s*{_TASK}")
+# What a worker has told the others.
+_TOLD = re.compile(
+    r"\w+ \d+ at \S+ (?:has ended|does not answer any more): its rows are gone"
+)
 _LEADER_SILENT = "/tensorflow.CoordinationService/Heartbeat"
 
 
@@ -29,7 +35,9 @@ def workers_explained(strategy) -> Iterator[None]:
     ...         step(batch)
 
     Every step needs all workers. TensorFlow ends the step of the other workers
-    when a worker ends, or misses its heartbeats for some seconds.
+    when a worker ends, or misses its heartbeats for some seconds. The worker
+    that notices it first tells the others, so that all of them name the worker
+    that was lost first.
 
     Args:
       strategy: a `tf.distribute.MultiWorkerMirroredStrategy`.
@@ -43,6 +51,8 @@ def workers_explained(strategy) -> Iterator[None]:
         text = _explain(error.message, strategy.cluster_resolver)
         if text is None:
             raise
+        if _TOLD.match(text):
+            private_collectives.tell_workers(text)
         raise LostWorkerError(text) from error
 
 
@@ -56,6 +66,9 @@ def _explain(message, resolver):
         )
     if _ABORTED not in message or resolver is None:
         return None
+    told = _TOLD.search(message)
+    if told:
+        return f"{told[0]}, so {_AGAIN}; the log of that worker may say why"
     cluster = resolver.cluster_spec()
     what, task = "does not answer any more", None
     silent, ended = _SILENT.search(message), _ENDED.search(message)

@@ -20,12 +20,18 @@ def count_of(replicas, given):
 
     Raises:
       TypeError: `replicas` is no integer.
-      ValueError: it is another number than the head has, or the head is on
-        devices by name.
+      ValueError: it is another number than the head has; the head is on
+        devices by name; or it is an `AdaptiveSoftmax` over replicas.
     """
     replicas = _checks.check_int("replicas", replicas, 1)
     for head in _heads_on_devices(given):
         if is_over_replicas(head):
+            if head.plan is None:
+                raise ValueError(
+                    f"{head.name} has its tails on replicas, for which there "
+                    "is no estimate; leave out devices of the layer to "
+                    "estimate one device"
+                )
             count = len(head.plan.shards)
             if replicas not in (1, count):
                 raise ValueError(

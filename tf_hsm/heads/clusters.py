@@ -5,7 +5,8 @@ import typing
 
 import tensorflow as tf
 
-from tf_hsm.heads import cluster_answers
+from tf_hsm.heads import cluster_answers, part_calls
+from tf_hsm.heads.checked_classes import checked
 from tf_hsm.heads.tree import RowShares, TreeHead
 from tf_hsm.partition import routing
 from tf_hsm.partition.frequency_clusters import FrequencyClusters
@@ -19,7 +20,8 @@ class Tail:
     Attributes:
       head: the `TreeHead`.
       projection: a variable `[width, width of the tail]`, or None.
-      device: the name of the device of the rows and the products, or None.
+      device: the name of the device of the rows and the products; None: the
+        products are made where they are asked for.
       begin: the rank of its first class.
     """
 
@@ -40,7 +42,7 @@ class Tail:
         """
         if self.projection is None:
             return inputs
-        dtype = arguments.accumulator(arguments.dtype_of(self.head.weights))
+        dtype = arguments.accumulator(arguments.dtype_of(self.projection))
         product = tf.matmul if self.device is None else _matmul_on(self.device)
         with row_parts.on(self.device):
             return product(
@@ -57,12 +59,16 @@ class ClusterHead:
       clusters: the `FrequencyClusters`.
       shortlist: the `TreeHead` of the frequent classes, with a row for each
         tail after them.
-      tails: the `Tail`s.
+      tails: the `Tail`s; the head of a tail has no variables where another
+        process has them.
+      owners: where each replica of a strategy has some of the tails, the number
+        of the replica of each tail; or None.
     """
 
     clusters: FrequencyClusters
     shortlist: TreeHead
     tails: tuple[Tail, ...]
+    owners: tuple[int, ...] | None = None
 
     @property
     def num_classes(self):
@@ -76,40 +82,77 @@ class ClusterHead:
         """
         flat = tf.reshape(tf.cast(batch.labels, tf.int64), [-1])
         shape = tf.shape(batch.labels)
+        inputs = arguments.floats(
+            batch.inputs, arguments.dtype_of(self.shortlist.weights)
+        )
         inputs = arguments.flat_inputs(
-            batch.inputs, batch.inputs.shape[-1], shape, "labels"
+            inputs, inputs.shape[-1], shape, "labels"
         )
         counted = arguments.counted(flat, batch.ignored)
+        if self.owners is not None:
+            flat = self._checked_on_replicas(flat, counted)
         ranks = self.clusters.ranks(flat, "labels", counted)
         tails = self.clusters.tails(ranks)
         loss_weights = batch.loss_weights
         if loss_weights is not None:
             loss_weights = tf.reshape(loss_weights, [-1])
-        losses = self.shortlist.losses(
-            batch.replace(
-                labels=self.clusters.shortlist_rows(ranks, tails),
-                inputs=inputs,
-                ignored=[-1],
-                path=batch.path.of_part(0),
-                loss_weights=loss_weights,
-            )
+        batch = batch.replace(inputs=inputs, loss_weights=loss_weights)
+        in_tails = self._losses_in_tails(batch, ranks, tails)
+        of_shortlist = batch.replace(
+            labels=self.clusters.shortlist_rows(ranks, tails),
+            ignored=[-1],
+            path=batch.path.of_part(0),
         )
-        routes = routing.routes(tails, len(self.tails))
-        for number, (tail, route) in enumerate(
-            zip(self.tails, routes, strict=True), 1
-        ):
-            weights = loss_weights
-            if weights is not None:
-                weights = route.take(weights)
-            of_tail = batch.replace(
-                labels=route.take(ranks) - tail.begin,
-                inputs=tail.project(route.take(inputs)),
-                ignored=[],
-                path=batch.path.of_part(number),
-                loss_weights=weights,
+        losses = part_calls.losses_on_copies(self.shortlist, of_shortlist)
+        return tf.reshape(losses + in_tails, shape)
+
+    def _checked_on_replicas(self, labels, counted):
+        """Labels `[B]`, or an error of all replicas if one is no class."""
+        if counted is None:
+            return checked(labels, self.num_classes, "labels", True)
+        classes = tf.where(counted, labels, 0)
+        classes = checked(classes, self.num_classes, "labels", True)
+        return tf.where(counted, classes, labels)
+
+    def _losses_in_tails(self, batch, ranks, tails):
+        """The losses `[B]` within the tails; 0 for labels in the shortlist."""
+        routes = list(routing.routes(tails, len(self.tails)))
+        pairs = list(zip(self.tails, routes, strict=True))
+        weights = batch.loss_weights
+        inputs = [
+            tail.project(route.take(batch.inputs)) for tail, route in pairs
+        ]
+        labels = [route.take(ranks) - tail.begin for tail, route in pairs]
+        if weights is not None:
+            weights = [route.take(weights) for route in routes]
+
+        def losses_of(tail, inputs, labels, loss_weights):
+            number = 1 + self.tails.index(tail)
+            return tail.head.losses(
+                batch.replace(
+                    labels=labels,
+                    inputs=inputs,
+                    ignored=[],
+                    path=batch.path.of_part(number),
+                    loss_weights=loss_weights,
+                )
             )
-            losses = route.add(losses, tail.head.losses(of_tail))
-        return tf.reshape(losses, shape)
+
+        dtype = arguments.accumulator(
+            arguments.dtype_of(self.shortlist.weights)
+        )
+        found = part_calls.call_parts(
+            self.tails,
+            self.owners,
+            losses_of,
+            inputs,
+            [labels, weights],
+            tf.zeros([0], dtype),
+        )
+        losses = tf.zeros(tf.shape(ranks), dtype)
+        for route, of_tail in zip(routes, found, strict=True):
+            losses = route.add(losses, of_tail)
+        return losses
 
     def prior(self, counts):
         """See `tf_hsm.heads.head.Head`."""
@@ -142,10 +185,15 @@ class ClusterHead:
     def on_one_device(self):
         """Returns a head whose products are made on the default device."""
         tails = [dataclasses.replace(tail, device=None) for tail in self.tails]
-        return dataclasses.replace(self, tails=tuple(tails))
+        return dataclasses.replace(self, tails=tuple(tails), owners=None)
 
     def floats(self, inputs):
-        """Returns inputs as floats; lists take the type of the rows."""
+        """Returns inputs of a question as floats; lists take the rows' type.
+
+        Raises:
+          ValueError: other processes have some of the tails.
+        """
+        part_calls.check_here(self.tree_heads())
         dtype = arguments.dtype_of(self.shortlist.weights)
         return arguments.floats(inputs, dtype)
 

@@ -10,10 +10,10 @@ import dataclasses
 import tensorflow as tf
 
 from tf_hsm.heads import sharded_answers
-from tf_hsm.heads.shard_calls import call_shards
+from tf_hsm.heads.part_calls import call_parts, losses_on_copies
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import RowShares, TreeHead
-from tf_hsm.runtime import arguments, private_tensorflow, replicas, row_parts
+from tf_hsm.runtime import arguments, private_tensorflow, row_parts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,18 +48,8 @@ class ShardedHead:
             ignored=[-1] if batch.ignored else [],
             path=batch.path.of_part(0),
         )
-        return tf.reshape(losses + self._losses_of_top(of_top), shape)
-
-    def _losses_of_top(self, batch):
-        head = self.rows.top.head
-        if batch.step is None or replicas.context() is None:
-            return head.losses(batch)
-        return batch.step.losses_on_copies(
-            lambda inputs: head.losses(batch.replace(inputs=inputs, step=None)),
-            batch.inputs,
-            head.variables(),
-            batch.loss_weights,
-        )
+        losses += losses_on_copies(rows.top.head, of_top)
+        return tf.reshape(losses, shape)
 
     def _losses_below(self, batch, routing):
         """The losses `[B]` in the shards; 0 for labels that are in none."""
@@ -68,7 +58,7 @@ class ShardedHead:
         if not rows.shards:
             return tf.zeros(tf.shape(routing.units), dtype)
 
-        def losses(part, places, inputs, loss_weights):
+        def losses(part, inputs, places, loss_weights):
             if batch.step is not None and rows.on_replicas:
                 batch.step.skip(part.number - 1)
             return part.head.losses(
@@ -82,12 +72,14 @@ class ShardedHead:
             )
 
         weights = batch.loss_weights
-        values = [
-            routing.places,
+        found = call_parts(
+            rows.shards,
+            rows.owners,
+            losses,
             split(batch.inputs),
-            None if weights is None else split(weights),
-        ]
-        found = call_shards(rows, losses, values, tf.zeros([0], dtype))
+            [routing.places, None if weights is None else split(weights)],
+            tf.zeros([0], dtype),
+        )
         return routing.routes.join(found, 0)
 
     def prior(self, counts):

@@ -1,12 +1,12 @@
 """The parts of a tree that is cut, and which examples go to which part."""
 
-import itertools
 import typing
 
 import numpy as np
 import tensorflow as tf
 
 from tf_hsm.heads.checked_classes import checked
+from tf_hsm.heads.part_calls import check_here
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.runtime import arguments, tree_tensors
 
@@ -83,7 +83,8 @@ class ShardedRows:
       top: the `Part` that every example passes.
       shards: a list of `Part`s, without the shards that have no units.
       on_replicas: whether each shard belongs to a replica of a strategy.
-      shard_of: for each shard of the plan, where it is in `shards`, or None.
+      owners: for each of `shards` the number of its replica; None where one
+        process calls all shards.
     """
 
     def __init__(self, plan, top, shards, on_replicas=False):
@@ -98,10 +99,8 @@ class ShardedRows:
         """
         self.plan = plan
         self.on_replicas = on_replicas
-        numbers = itertools.count()
-        self.shard_of = [
-            next(numbers) if shard.num_units else None for shard in plan.shards
-        ]
+        with_units = [i for i, s in enumerate(plan.shards) if s.num_units]
+        self.owners = with_units if on_replicas else None
         layout = plan.layout
         leaves = slice(0, layout.num_leaf_units)
         self.top = Part(
@@ -119,12 +118,15 @@ class ShardedRows:
                 slice(shard.first_unit, shard.first_unit + shard.num_units),
                 slice(shard.first_place, shard.first_place + shard.num_classes),
                 layout.rows_of(shard),
-                place + 1,
+                number,
             )
-            for shard, forest, pair, place in zip(
-                plan.shards, layout.forests, shards, self.shard_of, strict=True
+            for number, (shard, forest, pair) in enumerate(
+                [
+                    (plan.shards[i], layout.forests[i], shards[i])
+                    for i in with_units
+                ],
+                1,
             )
-            if place is not None
         ]
         self._tables = {}
         with tf.init_scope(), tf.device(self._table_device):
@@ -269,13 +271,7 @@ class ShardedRows:
         Raises:
           ValueError: other processes have shards, which all callers need.
         """
-        if any(part.head.weights is None for part in self.shards):
-            raise ValueError(
-                "other workers have shards of this head, and only its losses "
-                "exchange examples with them: call head(inputs, labels), or "
-                "save the head by tf_hsm.distribute.save and restore it in one "
-                "process"
-            )
+        check_here([part.head for part in self.shards])
         head = self.top.head
         if tf.is_tensor(temperature) or temperature != 1:
             # A copy, but of a few rows.

@@ -3,7 +3,7 @@
 import keras
 
 from tf_hsm.converters import torch
-from tf_hsm.distribute.devices import check_devices
+from tf_hsm.heads import part_calls
 from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth, tied_rows
@@ -11,9 +11,9 @@ from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented, width_of
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.initial_values import of_number
+from tf_hsm.layers.tail_places import TailPlaces
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
 from tf_hsm.runtime import private_keras, row_parts
-from tf_hsm.runtime.devices import check_present
 
 _USE_BIAS = (True, False, "head")
 
@@ -90,6 +90,11 @@ class AdaptiveSoftmax(HeadLayer):
       devices: a list of names of devices as for `HierarchicalSoftmax`: tail j
         has its rows and its projection on device number j, or in turn where
         there are fewer devices; the shortlist stays with the body of the model.
+        Or "replicas", under a `tf.distribute.MirroredStrategy` or
+        `MultiWorkerMirroredStrategy`: tail j has its rows on replica number j,
+        or in turn where there are fewer replicas. Each replica has a copy of
+        the shortlist and of the projections. Needs an `optimizer` of the layer,
+        and excludes `embed`.
       {row_options}
 
     Attributes:
@@ -100,7 +105,8 @@ class AdaptiveSoftmax(HeadLayer):
       head_bias: `[n + J]`, or None.
       projections: for each tail `[width, its width]`, or None. Projections have
         no regularizers and no constraints.
-      tail_kernels: for each tail `[rows, its width]`.
+      tail_kernels: for each tail `[rows, its width]`; None for a tail that
+        another worker has.
       tail_biases: for each tail `[rows]`, or None.
 
     Raises:
@@ -162,7 +168,9 @@ class AdaptiveSoftmax(HeadLayer):
                 1 / 3, mode="fan_out", distribution="uniform"
             )
         super().__init__(spec.num_classes, spec.trees, given, **kwargs)
-        self.devices = None if devices is None else check_devices(devices)
+        self._places = TailPlaces(devices, optimizer)
+        self.devices = self._places.given
+        self._on_replicas = self._places.on_replicas
         self.spec = spec
         get = keras.initializers.get
         self.projection_initializer = get(projection_initializer)
@@ -174,7 +182,7 @@ class AdaptiveSoftmax(HeadLayer):
     def _make_head(self, width):
         self.spec.choose(width)
         self._saved.check()
-        check_present(self.devices or ())
+        self._places.check(self)
         widths = self.spec.widths_for(width, len(self.cutoffs))
         counts = [None] * len(widths)
         if self.spec.ranked_counts is not None:
@@ -187,7 +195,8 @@ class AdaptiveSoftmax(HeadLayer):
             self._make_tail(number, tree, width, widths[number], counts[number])
             for number, tree in enumerate(self.clusters.tail_trees, 1)
         ]
-        return ClusterHead(self.clusters, shortlist, tuple(tails))
+        owners = self._places.owners(len(tails))
+        return ClusterHead(self.clusters, shortlist, tuple(tails), owners)
 
     def _make_part(self, number, tree, width, use_bias, counts):
         """Makes the `TreeHead` of a cluster."""
@@ -198,23 +207,24 @@ class AdaptiveSoftmax(HeadLayer):
 
     def _make_tail(self, number, tree, width, narrow, counts):
         """Makes a `Tail`, numbered from 1, on its device."""
-        device = self.devices and self.devices[(number - 1) % len(self.devices)]
+        device = self._places.of_projection(number)
         projection = None
-        with row_parts.on(device):
-            if narrow < width:
+        if narrow < width:
+            with row_parts.on(device):
                 projection = self.add_weight(
                     name=f"projection_{number}",
                     shape=(width, narrow),
                     initializer=of_number(self.projection_initializer, number),
                     autocast=False,
                 )
-            use_bias = self.use_bias is True
-            head = self._make_part(number, tree, narrow, use_bias, counts)
-        own = [] if projection is None else [projection]
-        own += head.variables()
-        for variable in own:
-            row_parts.place(variable, device)
-        self._add_to_checkpoints(own)
+            row_parts.place(projection, device)
+        use_bias = self.use_bias is True
+        head = self._places.make_rows(
+            number,
+            tree,
+            lambda: self._make_part(number, tree, narrow, use_bias, counts),
+        )
+        self._add_to_checkpoints([projection, *head.variables()])
         self.projections.append(projection)
         self.tail_kernels.append(head.weights)
         self.tail_biases.append(head.biases)
@@ -269,7 +279,7 @@ class AdaptiveSoftmax(HeadLayer):
     ):
         """Returns the shape and type of what `call` returns."""
         if embed:
-            tied_rows.check_width(self)
+            tied_rows.check_embeds(self)
             return keras.KerasTensor(
                 (*inputs.shape, self.width), dtype=self.compute_dtype
             )
@@ -359,9 +369,11 @@ class AdaptiveSoftmax(HeadLayer):
         Raises:
           ImportError: PyTorch is not installed.
           ValueError: there is no such module: classes are not numbered by
-            frequency, a tail is a tree, tails have biases, or there is none.
+            frequency, a tail is a tree, tails have biases, or there is none;
+            or other workers have some of the tails.
         """
         self._check_built()
+        part_calls.check_here(self._head.tree_heads())
         return torch.to_torch(self)
 
     def _saved_variables(self):
@@ -373,6 +385,7 @@ class AdaptiveSoftmax(HeadLayer):
         variables = private_keras.own_variables(self)
         if not self.built:
             return variables
+        part_calls.check_here(self._head.tree_heads())
         tails = zip(
             self.projections, self.tail_kernels, self.tail_biases, strict=True
         )
@@ -387,7 +400,9 @@ class AdaptiveSoftmax(HeadLayer):
             "projection_initializer": keras.initializers.serialize(
                 self.projection_initializer
             ),
-            "devices": self.devices and list(self.devices),
+            "devices": list(self.devices)
+            if isinstance(self.devices, tuple)
+            else self.devices,
         }
 
     @classmethod

@@ -4,6 +4,7 @@ import numpy as np
 
 from tf_hsm.layers import continued, quantized
 from tf_hsm.layers.arguments import check_tree
+from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
 from tf_hsm.tree.check import check_not_pinned
 
@@ -30,6 +31,12 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
 def grow_clusters(layer, num_classes, counts=None):
     """Returns an `AdaptiveSoftmax` for more classes; see `grow` there."""
     quantized.check_floats(layer, "grow")
+    if is_over_replicas(layer):
+        raise ValueError(
+            f'{layer.name}: grow is not possible with devices="replicas"; '
+            "save the weights, load them into a layer without devices, grow "
+            "that layer, and load its weights into a layer over replicas"
+        )
     heads = layer._tree_heads()
     spec = layer.spec.grown(num_classes)
     if counts is None:

@@ -11,7 +11,12 @@ from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth, pruning, tied_embedding
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.replicated import REPLICAS, check_replicas, is_replicas
+from tf_hsm.layers.replicated import (
+    REPLICAS,
+    check_optimizer,
+    check_replicas,
+    is_replicas,
+)
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
@@ -156,12 +161,8 @@ class HierarchicalSoftmax(HeadLayer):
             tied_embedding.check(tied_to, tree, given)
         plan = _plan_of(tree, devices, plan, counts)
         on_replicas = is_replicas(devices)
-        if on_replicas and optimizer is None:
-            raise ValueError(
-                'devices="replicas" needs an optimizer of the layer\'s own, '
-                "which makes the step of each shard on its replica; give the "
-                'layer one, for example optimizer="rowwise_adagrad"'
-            )
+        if on_replicas:
+            check_optimizer(optimizer)
         counts = starting_counts(counts, tree, use_bias, bias_initializer)
         _check_flat(tree, plan, z_loss=z_loss, logit_soft_cap=logit_soft_cap)
         if logit_soft_cap and label_smoothing:
@@ -213,7 +214,7 @@ class HierarchicalSoftmax(HeadLayer):
                 logit_soft_cap=self._logit_soft_cap,
             )
         if self._on_replicas:
-            check_replicas(self, plan)
+            check_replicas(self, plan.devices)
             here = replicas_here()
         else:
             check_present(plan.devices)

@@ -17,12 +17,30 @@ def is_over_replicas(layer):
     return layer._on_replicas
 
 
-def check_replicas(layer, plan):
-    """Checks that a layer is built where its plan and its optimizer are made.
+def check_optimizer(optimizer):
+    """Checks the argument `optimizer` of a layer with `devices="replicas"`.
 
     Raises:
-      ValueError: the strategy has other replicas than the plan; the optimizer
-        has one count of steps for all replicas; or the rows have 16 bits.
+      ValueError: there is none.
+    """
+    if optimizer is None:
+        raise ValueError(
+            'devices="replicas" needs an optimizer of the layer\'s own, '
+            "which makes the step of each shard on its replica; give the "
+            'layer one, for example optimizer="rowwise_adagrad"'
+        )
+
+
+def check_replicas(layer, made_for):
+    """Checks that a layer is built where it and its optimizer are made.
+
+    Args:
+      layer: the layer.
+      made_for: the names of the devices of the replicas when it was made.
+
+    Raises:
+      ValueError: the strategy has other replicas; the optimizer has one count
+        of steps for all replicas; or the rows have 16 bits.
     """
     if layer.variable_dtype not in ("float32", "float64"):
         raise ValueError(
@@ -32,9 +50,9 @@ def check_replicas(layer, plan):
             "bits"
         )
     devices = devices_of_replicas()
-    if plan.devices != devices:
+    if made_for != devices:
         raise ValueError(
-            f"{layer.name} has a plan for {', '.join(plan.devices)}, but the "
+            f"{layer.name} is made for {', '.join(made_for)}, but the "
             f"replicas are on {', '.join(devices)}; make the layer and the "
             "model within strategy.scope()"
         )

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tf_hsm.heads import cluster_vectors
 from tf_hsm.layers import quantized
+from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.ops.in_place_step import rule_of
 from tf_hsm.ops.rows_step import gather_to_step
 from tf_hsm.runtime import gradients
@@ -41,8 +42,14 @@ def vectors_to_step(layer, classes):
     return _vectors(layer, classes, look_up)
 
 
-def check_width(layer):
-    """Raises a ValueError if a layer was made without `width`."""
+def check_embeds(layer):
+    """Raises a ValueError if a layer is made without `width`, or is cut."""
+    if is_over_replicas(layer):
+        raise ValueError(
+            f'{layer.name}: embed is not possible with devices="replicas", '
+            "which lets each replica have some of the rows; make a "
+            "keras.layers.Embedding for the inputs"
+        )
     if layer.width is None:
         raise ValueError(
             f"{layer.name} embeds classes only if it is made with "
@@ -51,7 +58,7 @@ def check_width(layer):
 
 
 def _vectors(layer, classes, look_up):
-    check_width(layer)
+    check_embeds(layer)
     quantized.check_floats(layer, "an embedding")
     layer.row_variables()  # an error if the layer is not built
     found = cluster_vectors.vectors(layer._head, classes, look_up)

@@ -45,8 +45,8 @@ def check_present(devices):
         raise ValueError(
             f"names of devices are not possible on {replicas} replicas "
             "(tf.distribute), each of which would have a copy of every part; "
-            'give a HierarchicalSoftmax devices="replicas", which lets each '
-            "replica have a part, or make the model outside the strategy"
+            'give the layer devices="replicas", which lets each replica have a '
+            "part, or make the model outside the strategy"
         )
     known = [d.name for d in tf.config.list_logical_devices()]
     for i, name in enumerate(devices):

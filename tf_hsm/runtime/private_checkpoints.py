@@ -10,7 +10,10 @@ import contextlib
 import tensorflow as tf
 from tensorflow.python.checkpoint import checkpoint_management, graph_view
 from tensorflow.python.trackable import base, trackable_utils
-from tensorflow.python.training.saving import saveable_object_util
+from tensorflow.python.training.saving import (
+    saveable_object,
+    saveable_object_util,
+)
 
 
 class Slices(base.Trackable):
@@ -76,10 +79,13 @@ class Slices(base.Trackable):
         return self._is_written is not False
 
     def _gather_saveables_for_checkpoint(self):
-        if self.is_empty:
-            return {}
+        if self.is_empty and self._is_written is None:
+            # A restore, which finds no such name, does not call this.
+            return {"rows": lambda name: self.check_written()}
 
         def make(name=self._name):
+            if self.is_empty:
+                return [_NoSaveable(name)]
             return [
                 _SliceSaveable(
                     self, variable, self._spec(variable, first), name
@@ -109,6 +115,19 @@ class _SliceSaveable(saveable_object_util.ResourceVariableSaveable):
         (only,) = self.specs
         read = only._tensor
         only._tensor = lambda: read() if slices.check_written() else None
+
+
+class _NoSaveable(saveable_object.SaveableObject):
+    """The name of a matrix whose rows other processes write."""
+
+    def __init__(self, name):
+        # TensorFlow writes what is on one device together, and this is nothing.
+        with tf.init_scope(), tf.device("CPU:0"):
+            device = tf.constant(0.0).device
+        spec = saveable_object.SaveSpec(
+            lambda: None, "", name, dtype=tf.float32, device=device
+        )
+        super().__init__(None, [spec], name)
 
 
 def slices_in(checkpoint):

@@ -5,7 +5,10 @@ collective needs: a key for each call, and a token that keeps the collectives of
 a device in one order. The strategy's own reductions use the same launchers.
 """
 
+import contextlib
+
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 
 def all_gather(replica, values):
@@ -38,6 +41,19 @@ def all_to_all(replica, values):
             communication_hint=launcher._options.implementation.value,
             timeout_seconds=launcher._options.timeout_seconds,
         )
+
+
+def tell_workers(message):
+    """Ends the collectives of all other workers with an error.
+
+    Args:
+      message: what their errors say.
+    """
+    # The process with the coordination service may have ended, and a context
+    # that has run nothing has no service.
+    with contextlib.suppress(tf.errors.OpError, ValueError):
+        code = tf.errors.UNAVAILABLE
+        context.context().report_error_to_cluster(code, message)
 
 
 def _launcher(replica):

@@ -79,75 +79,105 @@ class Exchange:
     """Sends tensors from each replica to each other replica, and results back.
 
     All replicas must make an exchange, and call it, in the same order.
-    Gradients travel back the same way.
+    Gradients travel back the same way. An exchange takes one or more tensors
+    for each replica: a list of groups, each with one tensor for each replica.
 
     Within one process the tensors are copied. Between processes a collective
-    sends parts of one size. The replicas first exchange the sizes of their
-    parts, and pad all parts to the largest one.
+    sends tensors of one shape. The replicas first exchange the sizes of their
+    tensors, and pad all tensors of a group to the largest size and the largest
+    width.
 
     Args:
       replica: the replica's context.
-      parts: `[b, ...]` for each replica, a list: the first tensors to send.
+      groups: `[b, ...]` for each replica in each group: the first tensors to
+        send.
     """
 
-    def __init__(self, replica, parts):
+    def __init__(self, replica, groups):
         """See the class."""
         self._replica = replica
         self._sent = self._received = self._room = None
         if not are_of_processes(replica.strategy):
             return
-        sizes = tf.stack([tf.shape(part)[0] for part in parts])
-        sizes = private_collectives.all_gather(replica, sizes[tf.newaxis])
+        sizes = [[tf.shape(part)[0] for part in group] for group in groups]
+        sizes = tf.stack(sizes)[tf.newaxis]
+        sizes = private_collectives.all_gather(replica, sizes)
         mine = number(replica)
-        self._sent, self._received = sizes[mine], sizes[:, mine]
+        self._sent, self._received = sizes[mine], tf.transpose(sizes[..., mine])
         # A collective takes no tensor without elements.
-        self._room = tf.maximum(tf.reduce_max(sizes), 1)
+        self._room = tf.maximum(tf.reduce_max(sizes, [0, 2]), 1)
 
-    def send(self, parts):
-        """Returns the part that each replica sends to this one, a list.
-
-        Args:
-          parts: `[b, ...]` for each replica, of the sizes of the first tensors.
-        """
-        return self._swap(parts, self._received)
-
-    def send_back(self, parts):
-        """Returns the part that each replica sends back to this one, a list.
+    def send(self, groups, has_gradients=True):
+        """Returns what each replica sends to this one, in groups.
 
         Args:
-          parts: `[b, ...]` for each replica, of the size that came from it.
+          groups: `[b]`, or `[b, width]` with a width for each replica; of the
+            sizes of the first tensors.
+          has_gradients: whether gradients travel back.
         """
-        return self._swap(parts, self._sent)
+        mine = number(self._replica)
+        widths = [group[mine].shape[1:] for group in groups]
+        return self._swap(groups, self._received, widths, has_gradients)
 
-    def _swap(self, parts, sizes):
+    def send_back(self, groups):
+        """Returns what each replica sends back to this one, in groups.
+
+        Args:
+          groups: `[b]`, or `[b, width]` with one width in a group; of the size
+            of what came from each replica.
+        """
+        widths = [group[0].shape[1:] for group in groups]
+        return self._swap(groups, self._sent, widths, True)
+
+    def _swap(self, groups, sizes, widths, has_gradients):
         if sizes is None:
-            return _copied(self._replica, parts)
-        stacked = tf.stack([self._padded(part) for part in parts])
-        found = _all_to_all(self._replica, stacked)
-        return [found[i, : sizes[i]] for i in range(len(parts))]
+            return _copied(self._replica, groups, has_gradients)
+        stacked = []
+        rooms = tf.unstack(self._room, len(groups))
+        for group, room in zip(groups, rooms, strict=True):
+            widest = max(tuple(part.shape[1:]) for part in group)
+            stacked.append(tf.stack([_padded(x, room, widest) for x in group]))
+        found = _all_to_all(self._replica, stacked, has_gradients)
+        return [
+            [
+                parts[(i, slice(sizes[k, i]), *map(slice, width))]
+                for i in range(len(group))
+            ]
+            for k, (group, parts, width) in enumerate(
+                zip(groups, found, widths, strict=True)
+            )
+        ]
 
-    def _padded(self, part):
-        missing = self._room - tf.shape(part)[0]
-        rest = [[0, 0]] * (part.shape.rank - 1)
-        return tf.pad(part, [[0, missing], *rest])
+
+def _padded(part, room, widest):
+    """Values `[b, ...]` with zeros to `[room, *widest]`."""
+    missing = [room - tf.shape(part)[0]]
+    missing += [
+        most - size for most, size in zip(widest, part.shape[1:], strict=True)
+    ]
+    return tf.pad(part, [[0, more] for more in missing])
 
 
-def _copied(replica, parts):
-    """Sends a tensor to each replica of the process, as copies."""
+def _copied(replica, groups, has_gradients):
+    """Sends tensors to each replica of the process, as copies."""
+    count = replica.num_replicas_in_sync
 
     def exchange(*parts):
         rows = replica.merge_call(_by_sender, args=parts)
         mine = number(replica)
-        return [tf.identity(row[mine]) for row in rows]
+        return [
+            tf.identity(row[first + mine])
+            for first in range(0, len(parts), count)
+            for row in rows
+        ]
 
-    if not parts[0].dtype.is_floating:
-        return exchange(*parts)
+    def grouped(parts):
+        return [parts[i : i + count] for i in range(0, len(parts), count)]
 
-    @tf.custom_gradient
-    def differentiable(*parts):
-        return exchange(*parts), lambda *grads: _copied(replica, grads)
-
-    return differentiable(*parts)
+    parts = [part for group in groups for part in group]
+    if not has_gradients:
+        return grouped(exchange(*map(tf.stop_gradient, parts)))
+    return grouped(_with_gradients(replica, exchange, parts))
 
 
 def _by_sender(strategy, *parts):
@@ -161,18 +191,47 @@ def _by_sender(strategy, *parts):
     ]
 
 
-def _all_to_all(replica, values):
-    """Sends `values[i]` to replica i of all processes."""
+def _all_to_all(replica, tensors, has_gradients):
+    """Sends `values[i]` of each tensor to replica i of all processes."""
 
-    def exchange(values):
-        found = private_collectives.all_to_all(replica, values)
-        return tf.ensure_shape(found, values.shape)
+    def exchange(*tensors):
+        return [
+            tf.ensure_shape(
+                private_collectives.all_to_all(replica, values), values.shape
+            )
+            for values in tensors
+        ]
 
-    if not values.dtype.is_floating:
-        return exchange(values)
+    if not has_gradients:
+        return exchange(*map(tf.stop_gradient, tensors))
+    return _with_gradients(replica, exchange, tensors)
+
+
+def _with_gradients(replica, exchange, tensors):
+    """Calls an exchange of floats, and lets their gradients travel back.
+
+    A tape may take the gradients of independent calls in any order, and the
+    tapes of replicas take different orders: tensors of one call would then meet
+    tensors of another one. So each call takes a number from the call before,
+    which makes the tapes of all replicas go back in the same order.
+    """
 
     @tf.custom_gradient
-    def differentiable(values):
-        return exchange(values), lambda grad: _all_to_all(replica, grad)
+    def differentiable(before, *tensors):
+        def gradient(_, *grads):
+            return [None, *_with_gradients(replica, exchange, grads)]
 
-    return differentiable(values)
+        return [tf.identity(before), *exchange(*tensors)], gradient
+
+    last = _last_calls()
+    before = last.get(number(replica), tf.zeros([]))
+    last[number(replica)], *found = differentiable(before, *tensors)
+    return found
+
+
+def _last_calls():
+    """By replica, the number of the last call in the graph that is traced."""
+    graph = tf.compat.v1.get_default_graph()
+    if not hasattr(graph, "_tf_hsm_last_calls"):
+        graph._tf_hsm_last_calls = {}
+    return graph._tf_hsm_last_calls

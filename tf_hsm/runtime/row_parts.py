@@ -43,6 +43,12 @@ class Placement(typing.NamedTuple):
     part: RowPart | None = None
 
 
+def whole_of(variable):
+    """Returns the `RowPart` of a variable that has all rows of its matrix."""
+    num_rows = variable.shape[0]
+    return RowPart(id(variable), np.arange(num_rows), num_rows)
+
+
 def place(variable, device, part=None):
     """Notes the `Placement` of a Keras variable, which is made there."""
     variable._tf_hsm_placement = Placement(device, part)

@@ -1,0 +1,96 @@
+"""Which device, or which replica, has each tail of an adaptive softmax."""
+
+from tf_hsm.distribute.devices import (
+    check_devices,
+    devices_of_replicas,
+    replicas_here,
+)
+from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers.replicated import (
+    check_optimizer,
+    check_replicas,
+    is_replicas,
+)
+from tf_hsm.runtime import row_parts
+from tf_hsm.runtime.devices import check_present
+
+
+class TailPlaces:
+    """The places of tails, which are numbered from 1.
+
+    Tails lie on the devices in turn.
+
+    Attributes:
+      given: "replicas", a tuple of the names that the user gave, or None.
+      on_replicas: whether each replica of a strategy has some of the tails.
+
+    Args:
+      devices: see `AdaptiveSoftmax`.
+      optimizer: of the layer's own, or None.
+
+    Raises:
+      TypeError: `devices` is of a wrong type.
+      ValueError: "replicas" without an optimizer, or under another strategy.
+    """
+
+    def __init__(self, devices, optimizer):
+        """See the class."""
+        self.on_replicas = is_replicas(devices)
+        self.given, self._devices = devices, ()
+        if self.on_replicas:
+            check_optimizer(optimizer)
+            self._devices = devices_of_replicas()
+        elif devices is not None:
+            self.given = self._devices = check_devices(devices)
+
+    def check(self, layer):
+        """Raises a ValueError if a layer cannot be built on the devices."""
+        if self.on_replicas:
+            check_replicas(layer, self._devices)
+        else:
+            check_present(self._devices)
+
+    def owners(self, num_tails):
+        """Returns the number of the replica of each tail, or None."""
+        if not self.on_replicas:
+            return None
+        return tuple(map(self._index, range(1, num_tails + 1)))
+
+    def of_projection(self, number):
+        """Returns the name of the device of a projection and its products.
+
+        None: each replica has a copy, which the optimizer of the model trains.
+        """
+        if self.on_replicas or not self._devices:
+            return None
+        return self._devices[self._index(number)]
+
+    def make_rows(self, number, tree, make):
+        """Returns the `TreeHead` of a tail.
+
+        Args:
+          number: of the tail.
+          tree: of the tail.
+          make: makes the `TreeHead` with its variables. It is not called for a
+            tail that another process has.
+        """
+        device = None
+        if self._devices:
+            device = self._devices[self._index(number)]
+        if not self.on_replicas:
+            with row_parts.on(device):
+                head = make()
+            for variable in head.variables():
+                row_parts.place(variable, device)
+            return head
+        if device not in replicas_here():
+            return TreeHead(None, None, tree)
+        with row_parts.part_on(device):
+            head = make()
+        for variable in head.variables():
+            # All rows, but without copies on other replicas.
+            row_parts.place(variable, device, row_parts.whole_of(variable))
+        return head
+
+    def _index(self, number):
+        return (number - 1) % len(self._devices)
