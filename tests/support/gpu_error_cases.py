@@ -186,7 +186,7 @@ BROKEN_TREES += [
         "group_parents",
         2,
         0,
-        r"group_parents\[1\] = 0 is the row of a class or of another group",
+        r"depth-first order of this tree's rows, below group_parents\[2\] = 0",
         "two_level_7",
         True,
     ),
