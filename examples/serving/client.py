@@ -40,10 +40,12 @@ def main():
     tokens = tf.constant([[int(number) for number in ids]])
 
     answer = model.signatures["serving_default"](tokens=tokens)
-    # The first text, after its last token.
+    # The first text, after its last token where there is one answer for each.
     log_probs, classes = (
-        answer[name][0, -1].numpy() for name in ("log_probs", "classes")
+        answer[name][0].numpy() for name in ("log_probs", "classes")
     )
+    if log_probs.ndim == 2:
+        log_probs, classes = log_probs[-1], classes[-1]
     for log_prob, number in zip(log_probs, classes, strict=True):
         name = repr(words[number]) if words else number
         print(f"{math.exp(log_prob):7.2%}  {name}")

@@ -4,6 +4,7 @@
 #ifndef TF_HSM_CC_CUDA_LOSS_CHECK_ARGUMENTS_H_
 #define TF_HSM_CC_CUDA_LOSS_CHECK_ARGUMENTS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -35,7 +36,7 @@ std::string CheckBatch(const Batch<T>& batch) {
                  pinned ? num_rows / 2 : num_rows},
                 {"depth", batch.shape.depth, 1, kMost},
                 {"max_fanout", batch.shape.max_fanout, 1,
-                 pinned ? 2 : Smaller(num_rows, (int64_t{1} << 32) - 1)}};
+                 pinned ? 2 : std::min(num_rows, (int64_t{1} << 32) - 1)}};
   for (const auto& [name, value, low, high] : ranges) {
     const std::string error = CheckBetween(name, value, low, high);
     if (!error.empty()) return error;
