@@ -131,9 +131,9 @@ def rescored(
 
 
 def _are_near(log_probs, by_codes, error, bound):
-    """Returns `[..., C]` bool: whether log-probabilities differ by the bound.
+    """Returns `[..., C]` bool: whether the differences are within the bound.
 
-    They differ by more only if the codes are not the codes of the original
+    A difference is larger only if the codes are not the codes of the original
     rows: a checkpoint, for example, changed the codes after `keep`.
     """
     one, other = tf.cast(log_probs, tf.float64), tf.cast(by_codes, tf.float64)
