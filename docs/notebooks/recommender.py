@@ -242,9 +242,9 @@ assert (drop_seen() == allow_unseen()).all()
 # * One pass over 300,000 examples finds the next item of a fifth of the
 #   users among 50,000 items. The best possible recommendation finds a third.
 # * `Tree.from_data` is ahead while each item has few examples. At the end of
-#   the pass `Tree.two_level` finds as many items, because by then each item has
-#   learned its own place. With little data for each item, take the tree from
-#   data.
+#   the pass `Tree.two_level` finds as many items, because by then the model has
+#   learned the row of each item from many examples. With few examples of each
+#   item, take the tree from data.
 # * More passes over the same users lower the training loss, and then the hit
 #   rate too: the model learns the users by heart. Stop early, or train on new
 #   users.

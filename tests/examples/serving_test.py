@@ -1,6 +1,7 @@
 """The programs of examples/serving: export, client, and the server in C++."""
 
 import http.client
+import inspect
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import tensorflow as tf
 
 from examples.language_model import checkpoint, settings
 from examples.language_model import model as model_lib
-from examples.serving import models
+from examples.serving import models, rest
 from tf_hsm import serving
 
 FOLDER = pathlib.Path("examples/serving")
@@ -97,16 +98,19 @@ def test_client_with_a_vocabulary(language_model):
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def post(toy):
     """Posts a request to rest.py: returns the status and the answer."""
     command = [sys.executable, FOLDER / "rest.py", toy, "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         port = int(server.stdout.readline().split()[-1])
 
-        def post(body, path="/v1/models/model:predict"):
-            connection = http.client.HTTPConnection("localhost", port)
-            connection.request("POST", path, body)
+        def post(body, path="/v1/models/model:predict", length=None):
+            connection = http.client.HTTPConnection(
+                "localhost", port, timeout=20
+            )
+            headers = {} if length is None else {"Content-Length": length}
+            connection.request("POST", path, body, headers)
             response = connection.getresponse()
             return response.status, json.loads(response.read())
 
@@ -115,31 +119,95 @@ def post(toy):
 
 
 def test_rest_server(toy, post):
-    """Its answers are those of the SavedModel; bad requests get an error."""
+    """The server answers as the SavedModel does."""
     loaded = tf.saved_model.load(toy)
     tokens = [[3, 14, 15], [1, 2, 3]]
     expected = loaded.signatures["serving_default"](tokens=tf.constant(tokens))
-    status, answer = post(json.dumps({"inputs": {"tokens": tokens}}))
-    assert status == 200
-    for name, values in expected.items():
-        np.testing.assert_array_equal(answer["outputs"][name], values)
+    # A signature with one input also takes the value alone.
+    for inputs in ({"tokens": tokens}, tokens):
+        status, answer = post(json.dumps({"inputs": inputs}))
+        assert status == 200
+        for name, values in expected.items():
+            np.testing.assert_array_equal(answer["outputs"][name], values)
 
-    # Other signatures; what `sample` does not need may be left out.
+    # Another signature; the request leaves out inputs with a default.
     inputs = {"tokens": tokens, "seed": 7}
     request = {"signature_name": "sample", "inputs": inputs}
     drawn = loaded.sample(tf.constant(tokens), tf.constant(7, tf.int64))
     answer = {"outputs": drawn["classes"].numpy().tolist()}
     assert post(json.dumps(request)) == (200, answer)
 
-    for inputs, error in (
-        ({}, "missing: ['tokens']"),
-        ({"tokens": [[1]], "token": [[1]]}, "unknown: ['token']"),
-        ({"tokens": [["a"]]}, "Error: "),
-    ):
-        status, answer = post(json.dumps({"inputs": inputs}))
-        assert status == 400 and error in answer["error"]
-    assert post("{")[0] == 400
-    assert post("{}", "/elsewhere")[0] == 404
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    (
+        ([], 'the request must be an object with "inputs"'),
+        ({}, 'the request has no "inputs"'),
+        ({"instances": [[1]]}, 'the request has no "inputs"'),
+        (
+            {"signature_name": "topk", "inputs": [[1]]},
+            "the model has no signature 'topk', but "
+            "['log_prob', 'sample', 'serving_default']",
+        ),
+        (
+            {"signature_name": ["sample"], "inputs": [[1]]},
+            "the model has no signature ['sample'], but "
+            "['log_prob', 'sample', 'serving_default']",
+        ),
+        (
+            {"signature_name": "sample", "inputs": [[1]]},
+            "\"inputs\" must be an object with ['seed', 'tokens']",
+        ),
+        ({"inputs": {}}, "inputs are missing: ['tokens']"),
+        (
+            {"inputs": {"tokens": [[1]], "token": [[1]]}},
+            "inputs are unknown: ['token']",
+        ),
+        (
+            {"inputs": [1, 2, 3]},
+            "the input 'tokens' must have the shape (None, None), but has (3,)",
+        ),
+        (
+            {"inputs": [[1, 2**40]]},
+            "the input 'tokens' has numbers outside the range of int32",
+        ),
+        *(
+            (
+                {"inputs": {"tokens": wrong}},
+                "the input 'tokens' must be a rectangular list of int32: ",
+            )
+            for wrong in ([["a"]], [[1.5]], [[1], [1, 2]], None, [[{}]])
+        ),
+    ),
+)
+def test_bad_rest_requests(post, request_, error):
+    status, answer = post(json.dumps(request_))
+    assert status == 400
+    assert answer["error"].startswith(error)
+    if not error.endswith(": "):
+        assert answer["error"] == error
+
+
+def test_rest_requests_that_are_no_json(post):
+    status, answer = post("{")
+    assert status == 400
+    assert answer["error"].startswith("the body must be JSON: ")
+    error = {"error": "post to /v1/models/model:predict"}
+    assert post("{}", "/elsewhere") == (404, error)
+    for length in ("-1", str(2**24 + 1)):
+        message = f"the body must have 0 to 16777216 bytes, not {length}"
+        assert post("{}", length=length) == (413, {"error": message})
+    error = {"error": "the header Content-Length must be a number of bytes"}
+    assert post("{}", length="abc") == (400, error)
+
+
+def test_rest_has_the_defaults_of_the_export():
+    found = {}
+    for function in serving._functions(None, 1):
+        for name, parameter in inspect.signature(function).parameters.items():
+            if isinstance(parameter.default, tf.Tensor):
+                found[name] = parameter.default.numpy()
+    assert found == rest._DEFAULTS
 
 
 @pytest.mark.parametrize(

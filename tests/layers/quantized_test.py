@@ -298,7 +298,7 @@ def test_original_rows_rank_candidates(mode, name, tmp_path):
     # Files hold the codes alone.
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
-    with pytest.raises(ValueError, match="keep the original rows"):
+    with pytest.raises(ValueError, match="needs the original rows"):
         loaded.top_k(hidden(model), 3, rescore=N)
     loaded.kernel.keep(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     again = loaded.top_k(hidden(model), 3, rescore=N)
@@ -306,6 +306,35 @@ def test_original_rows_rank_candidates(mode, name, tmp_path):
     assert len(tf.train.Checkpoint(head=loaded).save(tmp_path / "c")) > 0
     names = [n for n, _ in tf.train.list_variables(tmp_path)]
     assert not any("originals" in n for n in names)
+
+
+@pytest.mark.parametrize("cls", ["HierarchicalSoftmax", "LabelTree"])
+def test_loading_weights_drops_the_original_rows(cls, tmp_path):
+    def made():
+        keras.utils.set_random_seed(next(seeds))
+        head = getattr(tf_hsm.layers, cls)(
+            tf_hsm.Tree.two_level(N), kernel_initializer="normal", name="head"
+        )
+        model = keras.Sequential([keras.Input([WIDTH]), head])
+        rows = head.kernel.numpy()
+        model.quantize("int8")
+        head.kernel.keep(rows)
+        return model, head
+
+    seeds = iter(range(2))
+    model, head = made()
+    other, other_head = made()
+    assert head.top_k(X, 3, rescore=N).certain.numpy().all()
+    path = tf.train.Checkpoint(head=other_head).write(str(tmp_path / "c"))
+    tf.train.Checkpoint(head=head).read(path).assert_consumed()
+    assert not head.top_k(X, 3, rescore=N).certain.numpy().any()
+    other.save_weights(tmp_path / "other.weights.h5")
+    model.load_weights(tmp_path / "other.weights.h5")
+    with pytest.raises(ValueError, match="needs the original rows"):
+        head.top_k(X, 3, rescore=N)
+    np.testing.assert_array_equal(
+        head.top_k(X, 3)[1], other_head.top_k(X, 3)[1]
+    )
 
 
 def test_original_rows_of_other_layers():

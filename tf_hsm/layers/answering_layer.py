@@ -347,10 +347,14 @@ class AnsweringLayer(keras.layers.Layer):
     def load_own_variables(self, store):
         """Reads what `save_own_variables` wrote; see Keras.
 
+        A quantized layer drops the rows that `QuantizedRows.keep` stored,
+        because they may not be the rows of the new codes.
+
         Raises:
           ValueError: the store has variables of another tree or other shapes.
         """
         self._complete()
+        quantized.drop_originals(self._head)
         self._saved.read(self._saved_variables(), store)
 
     def _complete(self):

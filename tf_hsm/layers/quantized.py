@@ -127,6 +127,18 @@ def quantize(layer, head, mode):
     return _replaced(head, rows)
 
 
+def drop_originals(head):
+    """Drops the rows that `QuantizedRows.keep` stored.
+
+    Args:
+      head: the head of a layer, or None.
+    """
+    if type(head) in _HEADS:
+        for part in head.tree_heads():
+            if isinstance(part.weights, QuantizedRows):
+                part.weights.originals = None
+
+
 def _refusal(layer, head, mode):
     """Returns what has no quantized form, or None."""
     if mode not in quantized_rows.MODES:

@@ -26,13 +26,15 @@ class ErrorBound:
     """How far codes and rounding can move a log-probability.
 
     Attributes:
-      error: the codes move a log-probability by at most `error` |x|_2,
-      largest_error: and by at most `largest_error` |x|_1.
-      rounding: rounding of the logits in float32 moves a log-probability by at
-        most `rounding` |x|_2, for logits without biases,
-      rounding_of_biases: plus `rounding_of_biases` times the largest bias.
-      rounding_of_groups: rounding of the log-softmax of the logits moves a
-        log-probability by at most this.
+      error: the codes move a log-probability by at most `error` |x|_2.
+      largest_error: the codes move a log-probability by at most
+        `largest_error` |x|_1.
+      rounding: float32 rounding of the logits without biases moves a
+        log-probability by at most `rounding` |x|_2.
+      rounding_of_groups: float32 rounding of the log-softmax moves a
+        log-probability by at most `rounding_of_groups`.
+      rounding_of_biases: float32 rounding of the sums with biases moves a
+        log-probability by at most `rounding_of_biases` times the largest bias.
       depth: the depth of the tree.
       largest_norm: the largest norm of a row.
     """

@@ -24,8 +24,9 @@ class RescoredTopK(typing.NamedTuple):
     Attributes:
       log_probs: `[..., k]`, in nats, by the original rows.
       classes: `[..., k]`, int64.
-      certain: `[...]` bool: whether these are the k best classes of the
-        original rows. Where it is False, they may be: a larger `rescore` tells.
+      certain: `[...]` bool: where it is True, these are the k best classes of
+        the original rows. Where it is False, the answer may still be right; a
+        larger `rescore` may prove it.
     """
 
     log_probs: tf.Tensor
@@ -63,10 +64,17 @@ def count_of(weights, tree, k, rescore, **refused):
     for name, value in refused.items():
         if value is not None and value is not False:
             raise ValueError(f"rescore is not possible with {name}")
-    if not isinstance(weights, QuantizedRows) or weights.originals is None:
+    if not isinstance(weights, QuantizedRows):
         raise ValueError(
-            "rescore needs quantized weights that keep the original rows: call "
-            "QuantizedRows.keep(weights), for a layer head.kernel.keep(weights)"
+            "rescore needs weights in 8 or 4 bits: leave rescore out, or "
+            "quantize the weights by tf_hsm.quantize_rows, or the model by "
+            "model.quantize"
+        )
+    if weights.originals is None:
+        raise ValueError(
+            "rescore needs the original rows: pass them to `keep` of the "
+            "quantized weights (head.kernel.keep for a layer); assign and "
+            "loading weights drop them"
         )
     return min(int(rescore), tree.num_classes)
 
@@ -100,6 +108,10 @@ def rescored(
         {"root_log_probs": root_log_probs},
         options,
     )
+    bound = ErrorBound.of(weights, tree, options.get("has_sigmoids", False))
+    error, is_safe = bound.at(inputs, biases)
+    has_codes = _are_near(log_probs, found.log_probs, error, bound)
+    has_codes = tf.reduce_all(has_codes | ~is_class, -1)
     has_nan = tf.reduce_any(tf.math.is_nan(log_probs) & is_class, -1)
     is_scored = is_class & ~tf.math.is_nan(log_probs)
     log_probs = tf.where(is_scored, log_probs, -float("inf"))
@@ -110,14 +122,23 @@ def rescored(
     classes = tf.gather(classes, best.indices, batch_dims=-1)
     last = tf.cast(found.log_probs[..., -1], tf.float64)
     worst = tf.cast(best.values[..., -1], tf.float64)
-    bound = ErrorBound.of(weights, tree, options.get("has_sigmoids", False))
-    error, is_safe = bound.at(inputs, biases)
     error += bound.of_sums(worst) + bound.of_sums(last)
     is_all = ~is_class[..., -1]
     if found.classes.shape[-1] == tree.num_classes:
         is_all = tf.ones_like(is_all)
-    is_certain = is_all | (worst > last + error)
-    return RescoredTopK(best.values, classes, is_certain & is_safe & ~has_nan)
+    is_certain = (is_all | (worst > last + error)) & is_safe & has_codes
+    return RescoredTopK(best.values, classes, is_certain & ~has_nan)
+
+
+def _are_near(log_probs, by_codes, error, bound):
+    """Returns `[..., C]` bool: whether the differences are within the bound.
+
+    A difference is larger only if the codes are not the codes of the original
+    rows: a checkpoint, for example, changed the codes after `keep`.
+    """
+    one, other = tf.cast(log_probs, tf.float64), tf.cast(by_codes, tf.float64)
+    error = error[..., tf.newaxis] + bound.of_sums(one) + bound.of_sums(other)
+    return (one == other) | (tf.abs(one - other) <= error)
 
 
 def _log_probs(originals, biases, classes, inputs, tree, optional, options):

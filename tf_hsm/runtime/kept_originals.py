@@ -11,6 +11,9 @@ _ROWS_AT_ONCE = 1 << 13
 # of -8 scales has the code 7 at best if its sign is not the scale's.
 _LARGEST_ERROR = {"int8": 0.501, "uint8": 1.001}
 _SMALLEST = 1e-36  # an error below the accuracy of scales near zero
+# The ops may take subnormal numbers for 0: an original number, or a scale that
+# a code of at most 127 multiplies, or the product.
+_FLUSHED = 256 * float(np.finfo(np.float32).tiny)
 
 
 class KeptOriginals:
@@ -19,11 +22,12 @@ class KeptOriginals:
     Attributes:
       weights: `[rows, width]` float32, a variable or a NumPy array.
       errors: `[rows]` float32, the Euclidean norm of the difference between a
-        row and its codes; rounded up, like the next two.
+        row and its codes, where an op may take subnormal numbers for 0; rounded
+        up, like the next two.
       largest_errors: `[rows]` float32, the largest difference of a number.
       norms: `[rows]` float32, the norm of the row or of its codes, the larger
         one.
-      cache: a dictionary tree -> what `tf_hsm.ops.rescoring` knows of it.
+      cache: a dictionary from tree to its `ErrorBound`s.
     """
 
     def __init__(self, rows, weights):
@@ -42,12 +46,13 @@ class KeptOriginals:
         if not np.isfinite(found).all():
             raise ValueError("weights must be finite to be quantized")
         decoded = rows.decoded(some).astype(np.float64)
-        difference = found - decoded
+        difference = np.abs(found - decoded)
         norms = [np.linalg.norm(x, axis=1) for x in (found, decoded)]
-        largest = np.abs(difference).max(axis=1, initial=0)
-        self.errors[some] = _rounded_up(np.linalg.norm(difference, axis=1))
+        largest = difference.max(axis=1, initial=0)
+        flushed = np.linalg.norm(difference + _FLUSHED, axis=1)
+        self.errors[some] = _rounded_up(flushed)
         self.norms[some] = _rounded_up(np.maximum(*norms))
-        self.largest_errors[some] = _rounded_up(largest)
+        self.largest_errors[some] = _rounded_up(largest + _FLUSHED)
         scales = np.abs(np.asarray(rows.scales[some])).max(axis=1, initial=0)
         limit = scales * _LARGEST_ERROR[tf.as_dtype(rows.codes.dtype).name]
         # A scale that is NaN is wrong too.

@@ -72,8 +72,16 @@ class QuantizedRows(tf.Module):
         >>> head.kernel.keep(np.load("rows.npy", mmap_mode="r"))
         >>> best = head.top_k(inputs, 10, rescore=100)
 
-        No file of the model holds these rows: call `keep` again after loading.
-        Graphs hold the rows that they were traced with.
+        Do not change the variable, the array, its file or the codes
+        afterwards, except by `assign`: `certain` could then be True for a wrong
+        answer. No file of the model holds these rows: call `keep` again after
+        you load weights or restore a checkpoint. Graphs hold the rows that they
+        were traced with. A SavedModel of a graph that rescores from an array
+        works only in the process that made it: keep a variable that the module
+        has as an attribute instead.
+
+        A bias of -inf, of NaN or of a huge magnitude (-1e9) makes no answer
+        certain. To rule out classes, use `allowed` instead.
 
         Args:
           weights: `[rows, width]` float32: a variable on the CPU; or an array,
@@ -96,7 +104,7 @@ class QuantizedRows(tf.Module):
     def assign(self, weights):
         """Quantizes a variable or an array `[rows, width]` into these rows.
 
-        The rows that `keep` kept are forgotten.
+        `assign` drops the rows that `keep` stored.
 
         Each scale is the one that makes the largest number of its block an end
         of the range, 127 or -8.
