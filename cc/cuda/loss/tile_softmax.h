@@ -121,6 +121,7 @@ class TileSoftmax {
     const A now = Max(before, max);
     const A shift = Shift(now);
     A sum = 0;
+    SyncWarp();  // the first lane writes the maximum that all have read
     TF_HSM_UNROLL
     for (int i = 0; i < kOwnRows; ++i) {
       const A e = lanes * i < rows ? Exp(z[i] - shift) : A(0);
