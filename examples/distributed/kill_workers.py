@@ -100,11 +100,9 @@ class Workers:
         return seconds
 
     def end(self):
-        """Kills all workers."""
+        """Kills all workers that have not ended."""
         for process in self.processes:
-            os.kill(process.pid, signal.SIGKILL)
-        for process in self.processes:
-            process.end()
+            process.end(signal.SIGKILL)
 
 
 def _config(addresses, index):
@@ -161,21 +159,23 @@ def run(kill, folder, count, kills, rng, within):
     """
     folder.mkdir()
     workers, times, hits = Workers(count, folder), [], 0
-    workers.processes[0].wait_for("step ")
-    if kill is restores:
+    try:
+        workers.processes[0].wait_for("step ")
+        if kill is restores:
+            workers.end()
+            workers = Workers(count, folder)
+        for i in range(kills):
+            seconds, is_hit = kill(workers, folder, i % count, rng)
+            times.append(seconds)
+            hits += is_hit
+            saved = _last_step(folder)
+            workers = Workers(count, folder)
+            if kill is not restores:
+                workers.wait_for(f"worker . begins after step {saved}$")
+        workers.wait_for(f"worker . begins after step {_last_step(folder)}$")
+        workers.processes[0].wait_for("step ")
+    finally:
         workers.end()
-        workers = Workers(count, folder)
-    for i in range(kills):
-        seconds, is_hit = kill(workers, folder, i % count, rng)
-        times.append(seconds)
-        hits += is_hit
-        saved = _last_step(folder)
-        workers = Workers(count, folder)
-        if kill is not restores:
-            workers.wait_for(f"worker . begins after step {saved}$")
-    workers.wait_for(f"worker . begins after step {_last_step(folder)}$")
-    workers.processes[0].wait_for("step ")
-    workers.end()
     if max(times) > within:
         raise AssertionError(f"the others ended after {max(times):.1f} s")
     times.sort()

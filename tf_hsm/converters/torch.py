@@ -49,7 +49,8 @@ def from_torch(layer_type, module, **kwargs):
             kernel = kernel @ narrowing
         else:
             layer.projections[number].assign(narrowing.T)
-        layer.tail_kernels[number].assign(kernel)
+        if layer.tail_kernels[number] is not None:  # else another worker has it
+            layer.tail_kernels[number].assign(kernel)
     return layer
 
 

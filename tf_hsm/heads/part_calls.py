@@ -32,6 +32,7 @@ def call_parts(parts, owners, function, inputs, others, nothing):
     """
     replica = None if owners is None else replicas.context()
     if replica is None:
+        check_here([part.head for part in parts])
         results = []
         for i, part in enumerate(parts):
             own = [None if value is None else value[i] for value in others]
@@ -67,10 +68,10 @@ def check_here(heads):
     """
     if any(head.weights is None for head in heads):
         raise ValueError(
-            "other workers have shards of this head, and only its losses "
-            "exchange examples with them: call head(inputs, labels), or "
-            "save the head by tf_hsm.distribute.save and restore it in one "
-            "process"
+            "other workers have shards or tails of this head, and only its "
+            "losses exchange examples with them: call head(inputs, labels) in "
+            "the function that strategy.run takes, or save the head by "
+            "tf_hsm.distribute.save and restore it in one process"
         )
 
 

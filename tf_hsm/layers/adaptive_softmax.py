@@ -167,7 +167,7 @@ class AdaptiveSoftmax(HeadLayer):
             given["kernel_initializer"] = keras.initializers.VarianceScaling(
                 1 / 3, mode="fan_out", distribution="uniform"
             )
-        super().__init__(spec.num_classes, spec.trees, given, **kwargs)
+        super().__init__(spec.num_classes, self._trees_here, given, **kwargs)
         self._places = TailPlaces(devices, optimizer)
         self.devices = self._places.given
         self._on_replicas = self._places.on_replicas
@@ -175,6 +175,16 @@ class AdaptiveSoftmax(HeadLayer):
         get = keras.initializers.get
         self.projection_initializer = get(projection_initializer)
         self.head_kernel = self.head_bias = None
+
+    def _trees_here(self):
+        """The trees that files and checkpoints follow; see `SavedRows`.
+
+        A checkpoint finds slots by their number among those of this process, so
+        it must have the slots of all tails.
+        """
+        if self._head is not None:
+            part_calls.check_here(self._head.tree_heads())
+        return self.spec.trees()
 
     def _width_of(self, inputs_shape):
         return self.width or width_of(inputs_shape)
