@@ -178,7 +178,9 @@ def check_labels_that_are_rows(place):
         rows = trees.OfRows(tree)
         problem = oracle.random_problem(rows, 60, 9, np.float64)
         result = solve(place, tree, problem, nodes=True)
-        assert_within(dense(result), *oracle.hierarchical_softmax(rows, problem))
+        assert_within(
+            dense(result), *oracle.hierarchical_softmax(rows, problem)
+        )
         np.testing.assert_array_equal(
             result.dw.indices, oracle.touched_rows(rows, problem.labels)
         )
