@@ -179,8 +179,8 @@ class AdaptiveSoftmax(HeadLayer):
     def _trees_here(self):
         """The trees that files and checkpoints follow; see `SavedRows`.
 
-        A checkpoint finds slots by their number among those of this process, so
-        it must have the slots of all tails.
+        A checkpoint finds a slot by its number in this process, so the process
+        must have the slots of all tails.
         """
         if self._head is not None:
             part_calls.check_here(self._head.tree_heads())

@@ -213,7 +213,8 @@ def _with_gradients(replica, exchange, tensors):
     A tape may take the gradients of independent calls in any order, and the
     tapes of replicas take different orders: tensors of one call would then meet
     tensors of another one. So each call takes a number from the call before,
-    which makes the tapes of all replicas go back in the same order.
+    which makes the tapes of all replicas go back in the same order, as far as
+    the calls are in one graph.
     """
 
     @tf.custom_gradient

@@ -152,7 +152,7 @@ class LargeBackward {
     Prefetch(logits + (ThreadIndex() % 2 == 0 ? 0 : item.num_rows - 1));
   }
 
-  // What an update reads last. A turn earlier it would not stay in the cache.
+  // What an update reads last. A turn earlier was slower (docs/gpu.md).
   TF_HSM_DEVICE void PrefetchRows(const DeviceNode& node,
                                   const Item& item) const {
     if (!out_.updates) return;

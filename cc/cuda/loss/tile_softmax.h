@@ -144,7 +144,7 @@ class TileSoftmax {
   // The thread's example has these.
   A* target_logit_ = nullptr;  // null: not here
   int target_ = -1;            // the row on the path, counted in the item
-  A* logits_ = nullptr;        // to keep, those of the item's rows
+  A* logits_ = nullptr;        // where the item's rows keep them; or null
 };
 
 }  // namespace gpu

@@ -35,8 +35,8 @@ struct Item {
   int64_t slot;  // of its first partial result, -1: none
 };
 
-// From the kept logits of one example to those of the next: whole sectors of 32
-// bytes, which neighbouring lanes fill together.
+// Numbers between the kept logits of two examples: whole sectors of 32 bytes,
+// which neighbouring lanes fill together.
 TF_HSM_HOST_DEVICE int64_t LogitsStride(int64_t fanout) {
   return RoundUp(fanout, 8);
 }

@@ -9,7 +9,7 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-// Whether all rows are labels, those of inner nodes too.
+// Whether all rows are labels, rows of inner nodes included.
 bool LabelsAreRows(const TreeView& tree) {
   return tree.num_classes == tree.num_rows;
 }
