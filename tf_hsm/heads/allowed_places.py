@@ -22,6 +22,15 @@ class AllowedPlaces:
         self.classes = classes
         self._places = places
 
+    def for_each(self, num_inputs):
+        """Returns the same places with a list for each of B inputs."""
+        shape = [num_inputs, tf.shape(self._places)[1]]
+        places = tf.broadcast_to(self._places, shape)
+        return AllowedPlaces(
+            self.classes,
+            tf.ensure_shape(places, [None, self._places.shape[1]]),
+        )
+
     def contain(self, places):
         """Returns which of places `[n]` are allowed, `[1 or B, n]` bool."""
         none = tf.constant(tf.int64.max, tf.int64)

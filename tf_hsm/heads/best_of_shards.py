@@ -9,6 +9,7 @@ look for nothing below it.
 
 import tensorflow as tf
 
+from tf_hsm.heads.part_calls import ask_parts, asks_other_processes
 from tf_hsm.heads.sharded_rows import Routes
 from tf_hsm.ops.top_k import BeamTopK
 from tf_hsm.partition import routing
@@ -41,6 +42,8 @@ def best_classes(rows, inputs, k, *, beam_width=None, least=None, mask=None):
         f"k = {{}} is outside [1, {last}]; the upper end is the number of "
         "classes",
     )
+    if mask is not None and asks_other_processes(rows.owners):
+        mask = mask.for_each(tf.shape(inputs)[0])
     starts = rows.top_log_probs(inputs)
     best = _of_top(rows, starts, k, mask)
     if not rows.shards:
@@ -55,26 +58,21 @@ def best_classes(rows, inputs, k, *, beam_width=None, least=None, mask=None):
         home = tf.where(may_have, home, none)
     at_home = tf.argmax(home, -1, tf.int32)
     routes = Routes(at_home + 1, len(rows.shards))
-    bounds_at_home = [None] * len(rows.shards)
-    if least is not None:
-        bounds_at_home = routes.split(least)
-    lists = [None] * len(rows.shards)
+    lists = None
     if mask is not None:
         lists = [
             mask.of_part(*_ends(part), routing.route(tf.equal(at_home, i)))
             for i, part in enumerate(rows.shards)
         ]
-    found = [
-        _search(rows, part, x, start, k, beam_width, bounds, allowed)
-        for part, x, start, bounds, allowed in zip(
-            rows.shards,
-            routes.split(inputs),
-            routes.split(starts),
-            bounds_at_home,
-            lists,
-            strict=True,
-        )
-    ]
+    found = _search(
+        rows,
+        routes.split(inputs),
+        routes.split(starts),
+        k,
+        beam_width,
+        None if least is None else routes.split(least),
+        lists,
+    )
     rest = BeamTopK(-float("inf"), -1, 0)
     joined = BeamTopK(*map(routes.join, zip(*found, strict=True), rest))
     best = _merge([best, joined], k)
@@ -82,21 +80,29 @@ def best_classes(rows, inputs, k, *, beam_width=None, least=None, mask=None):
     bounds = tf.where(tf.math.is_nan(bounds), none, bounds)
     if least is not None:
         bounds = tf.maximum(bounds, least)
-    others = [best]
-    for i, part in enumerate(rows.shards):
-        route = routing.route((at_home != i) & (home[:, i] >= bounds))
-        found = _search(
-            rows,
-            part,
-            route.take(inputs),
-            route.take(starts),
-            k,
-            beam_width,
-            route.take(bounds),
-            None if mask is None else mask.of_part(*_ends(part), route),
-        )
-        others.append(_spread(found, route, tf.size(bounds)))
-    best = _merge(others, k)
+    routes = [
+        routing.route((at_home != i) & (home[:, i] >= bounds))
+        for i in range(len(rows.shards))
+    ]
+    if mask is not None:
+        lists = [
+            mask.of_part(*_ends(part), route)
+            for part, route in zip(rows.shards, routes, strict=True)
+        ]
+    found = _search(
+        rows,
+        [route.take(inputs) for route in routes],
+        [route.take(starts) for route in routes],
+        k,
+        beam_width,
+        [route.take(bounds) for route in routes],
+        lists,
+    )
+    others = [
+        _spread(of_shard, route, tf.size(bounds))
+        for of_shard, route in zip(found, routes, strict=True)
+    ]
+    best = _merge([best, *others], k)
     return best if least is None else _of_least(best, least)
 
 
@@ -130,33 +136,62 @@ def _of_top(rows, starts, k, mask):
     return _merge([BeamTopK(log_probs, classes, pruned)], k)
 
 
-def _search(rows, part, inputs, starts, k, beam_width, bounds, allowed):
-    """What a shard finds for inputs `[b, width]`: `[b, k]` and padding."""
-    least = tf.minimum(tf.cast(k, tf.int64), part.head.num_classes)
-    with tf.device(part.device):
+def _search(rows, inputs, starts, k, beam_width, bounds, allowed):
+    """What each shard finds for its examples: `[b, k]` and padding, a list.
+
+    Args:
+      rows: the `ShardedRows`.
+      inputs: `[b, width]` for each shard.
+      starts: the log-probabilities of all units, `[b, units]` for each shard.
+      k: see `best_classes`.
+      beam_width: see `best_classes`.
+      bounds: `[b]` for each shard; or None.
+      allowed: for each shard what `TreeHead.top_k` takes; or None.
+    """
+
+    def search(part, inputs, starts, bounds, allowed):
+        least = tf.minimum(tf.cast(k, tf.int64), part.head.num_classes)
         found = part.head.top_k(
             inputs,
             least,
             beam_width=beam_width,
             return_pruned=True,
-            root_log_probs=starts[:, part.units],
+            root_log_probs=starts,
             bounds=bounds,
             allowed=allowed,
         )
         classes = tf.gather(rows.classes_of(part), tf.maximum(found.classes, 0))
         classes = tf.where(found.classes < 0, found.classes, classes)
-    return _padded(found._replace(classes=classes), k)
+        return _padded(found._replace(classes=classes), k)
+
+    nothing = BeamTopK(
+        tf.zeros([0, k], starts[0].dtype),
+        tf.zeros([0, k], tf.int64),
+        tf.zeros([0], tf.int64),
+    )
+    starts = [
+        of_shard[:, part.units]
+        for of_shard, part in zip(starts, rows.shards, strict=True)
+    ]
+    return ask_parts(
+        rows.shards,
+        rows.owners,
+        search,
+        [inputs, starts, bounds, allowed],
+        [nothing] * len(rows.shards),
+    )
 
 
 def _padded(found, k):
+    """The classes and log-probabilities `[b, k]` of at most k found ones."""
     missing = tf.cast(k, tf.int32) - tf.shape(found.classes)[-1]
     padding = [[0, 0], [0, tf.maximum(missing, 0)]]
-    return found._replace(
-        log_probs=tf.pad(
-            found.log_probs, padding, constant_values=-float("inf")
-        ),
-        classes=tf.pad(found.classes, padding, constant_values=-1),
-    )
+    log_probs = tf.pad(found.log_probs, padding, constant_values=-float("inf"))
+    classes = tf.pad(found.classes, padding, constant_values=-1)
+    if not tf.is_tensor(k):
+        log_probs.set_shape([None, k])
+        classes.set_shape([None, k])
+    return found._replace(log_probs=log_probs, classes=classes)
 
 
 def _spread(found, route, count):
@@ -188,8 +223,4 @@ def _merge(found, k):
         tf.gather(classes, order, batch_dims=1),
         tf.add_n([f.num_pruned for f in found]),
     )
-    best = _padded(best, k)
-    if not tf.is_tensor(k):
-        best.log_probs.set_shape([None, k])
-        best.classes.set_shape([None, k])
-    return best
+    return _padded(best, k)

@@ -7,6 +7,7 @@ The public functions are methods of `ClusterHead`, and answer as the methods of
 import tensorflow as tf
 
 from tf_hsm.heads.allowed_places import AllowedPlaces
+from tf_hsm.heads.part_calls import ask_parts, asks_other_processes, last_size
 from tf_hsm.ops.allowed import AllowedClasses
 from tf_hsm.ops.log_probs import check_mask_options, masked, renormalized
 from tf_hsm.ops.sample import (
@@ -25,11 +26,21 @@ def log_probs(head, inputs):
     inputs, shape = _flat(head.floats(inputs))
     shortlist = head.shortlist.log_probs(inputs)
     size = head.clusters.shortlist_size
-    parts = [shortlist[:, :size]]
-    for row, tail in enumerate(head.tails, size):
-        within = tail.head.log_probs(tail.project(inputs))
-        parts.append(shortlist[:, row : row + 1] + within)
-    result = tf.concat(parts, 1)
+    within = ask_parts(
+        head.tails,
+        head.owners,
+        lambda tail, inputs: tail.head.log_probs(inputs),
+        [[tail.project(inputs) for tail in head.tails]],
+        [
+            tf.zeros([0, tail.head.num_classes], shortlist.dtype)
+            for tail in head.tails
+        ],
+    )
+    parts = [
+        shortlist[:, row : row + 1] + of_tail
+        for row, of_tail in enumerate(within, size)
+    ]
+    result = tf.concat([shortlist[:, :size], *parts], 1)
     ranks = head.clusters.all_ranks()
     if ranks is not None:
         result = tf.gather(result, ranks, axis=1)
@@ -47,7 +58,7 @@ def log_prob(head, classes, inputs, *, allowed=None, renormalize=False):
             f"inputs, {inputs.shape}, but for the last dimension"
         )
     flat, shape = _flat(inputs)
-    count = tf.shape(classes)[-1]
+    count = last_size(classes)
     result = _log_prob(head, tf.reshape(classes, [-1, count]), flat)
     result = tf.reshape(result, [*shape, count])
     if allowed is not None:
@@ -88,6 +99,8 @@ def top_k(
     if allowed is not None:
         mask = _allowed_ranks(head.clusters, allowed, inputs)
     inputs, shape = _flat(inputs)
+    if mask is not None and asks_other_processes(head.owners):
+        mask = mask.for_each(tf.shape(inputs)[0])
     shortlist = _finite(head.shortlist.log_probs(inputs))
     least = arguments.flat_bounds(bounds, shape, shortlist.dtype)
     pruned = tf.zeros(tf.shape(inputs)[:1], tf.int64)
@@ -110,12 +123,14 @@ def top_k(
         in_list = None
         if mask is not None:
             in_list = mask.of_part(tail.begin, tail.end, route)
-        found = tail.head.top_k(
-            tail.project(route.take(inputs)),
-            _smaller(k, tail.head.num_classes),
-            beam_width=beam_width,
-            return_pruned=True,
-            allowed=in_list,
+        narrow = tail.project(route.take(inputs))
+        found = _best_of_tail(
+            head,
+            tail,
+            narrow,
+            _smaller(k, tail.end - tail.begin),
+            beam_width,
+            in_list,
         )
         if beam_width is not None:
             pruned = route.add(pruned, found.num_pruned)
@@ -200,17 +215,57 @@ def sample(
     return tf.reshape(drawn, [*shape, num_samples])
 
 
+def _best_of_tail(head, tail, inputs, k, beam_width, allowed):
+    """The k best classes of a tail, a `BeamTopK`, for its inputs."""
+    owners = head.owners
+    if owners is not None:
+        owners = [owners[head.tails.index(tail)]]
+    dtype = arguments.accumulator(arguments.dtype_of(head.shortlist.weights))
+    nothing = BeamTopK(
+        tf.zeros([0, k], dtype),
+        tf.zeros([0, k], tf.int64),
+        tf.zeros([0], tf.int64),
+    )
+    (found,) = ask_parts(
+        [tail],
+        owners,
+        lambda tail, inputs, allowed: tail.head.top_k(
+            inputs,
+            k,
+            beam_width=beam_width,
+            return_pruned=True,
+            allowed=allowed,
+        ),
+        [[inputs], None if allowed is None else [allowed]],
+        [nothing],
+    )
+    return found
+
+
 def _log_prob(head, classes, inputs):
     """Log-probabilities of classes `[B, C]` for inputs `[B, width]`."""
     ranks = head.clusters.ranks(classes, "classes")
     tails = head.clusters.tails(ranks)
     rows = head.clusters.shortlist_rows(ranks, tails)
     result = head.shortlist.log_prob(rows, inputs)
-    routes = routing.routes(tails, len(head.tails))
-    for tail, route in zip(head.tails, routes, strict=True):
-        narrow = tail.project(route.take(inputs))
-        within = route.own(route.take(ranks) - tail.begin)
-        result = route.add(result, tail.head.log_prob(within, narrow))
+    count = last_size(classes)
+    routes = list(routing.routes(tails, len(head.tails)))
+    pairs = list(zip(head.tails, routes, strict=True))
+    found = ask_parts(
+        head.tails,
+        head.owners,
+        lambda tail, inputs, classes: tail.head.log_prob(classes, inputs),
+        [
+            [tail.project(route.take(inputs)) for tail, route in pairs],
+            [
+                route.own(route.take(ranks) - tail.begin)
+                for tail, route in pairs
+            ],
+        ],
+        [tf.zeros([0, count], result.dtype)] * len(head.tails),
+    )
+    for route, within in zip(routes, found, strict=True):
+        result = route.add(result, within)
     return result
 
 
@@ -238,18 +293,31 @@ def _draw_of_all(head, inputs, num_samples, seed, temperature):
     )
     ranks = rows
     size = head.clusters.shortlist_size
-    routes = routing.routes(rows, len(head.tails), size)
-    for number, (tail, route) in enumerate(
-        zip(head.tails, routes, strict=True), 1
-    ):
+    routes = list(routing.routes(rows, len(head.tails), size))
+
+    def draw(tail, inputs):
         drawn = tail.head.sample(
-            tail.project(route.take(inputs)),
+            inputs,
             num_samples,
-            seed=tf.random.fold_in(seed, number),
+            seed=tf.random.fold_in(seed, 1 + head.tails.index(tail)),
             temperature=temperature,
         )
         # A tail alone may have NaN, and no draw.
-        drawn = tf.where(drawn < 0, drawn, tail.begin + drawn)
+        return tf.where(drawn < 0, drawn, tail.begin + drawn)
+
+    found = ask_parts(
+        head.tails,
+        head.owners,
+        draw,
+        [
+            [
+                tail.project(route.take(inputs))
+                for tail, route in zip(head.tails, routes, strict=True)
+            ]
+        ],
+        [tf.zeros([0, num_samples], tf.int64)] * len(head.tails),
+    )
+    for route, drawn in zip(routes, found, strict=True):
         ranks = route.replace(ranks, drawn)
     return head.clusters.classes(ranks)
 

@@ -10,7 +10,7 @@ from tf_hsm.heads.checked_classes import checked
 from tf_hsm.heads.tree import RowShares, TreeHead
 from tf_hsm.partition import routing
 from tf_hsm.partition.frequency_clusters import FrequencyClusters
-from tf_hsm.runtime import arguments, private_tensorflow, row_parts
+from tf_hsm.runtime import arguments, row_parts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -170,9 +170,11 @@ class ClusterHead:
 
     def best_class(self, inputs):
         """See `TreeHead.best_class`."""
-        return private_tensorflow.call_if_used(
-            lambda x: self.top_k(x, 1).classes[..., 0], self.floats(inputs)
-        )
+
+        def best(inputs):
+            return self.top_k(inputs, 1).classes[..., 0]
+
+        return part_calls.call_if_used(self.owners, best, self.floats(inputs))
 
     def tree_heads(self):
         """See `tf_hsm.heads.head.Head`: the shortlist's, then the tails'."""
@@ -183,17 +185,17 @@ class ClusterHead:
         return [v for head in self.tree_heads() for v in head.variables()]
 
     def on_one_device(self):
-        """Returns a head whose products are made on the default device."""
-        tails = [dataclasses.replace(tail, device=None) for tail in self.tails]
-        return dataclasses.replace(self, tails=tuple(tails), owners=None)
-
-    def floats(self, inputs):
-        """Returns inputs of a question as floats; lists take the rows' type.
+        """Returns a head whose products are made on the default device.
 
         Raises:
           ValueError: other processes have some of the tails.
         """
         part_calls.check_here(self.tree_heads())
+        tails = [dataclasses.replace(tail, device=None) for tail in self.tails]
+        return dataclasses.replace(self, tails=tuple(tails), owners=None)
+
+    def floats(self, inputs):
+        """Returns inputs of a question as floats; lists take the rows' type."""
         dtype = arguments.dtype_of(self.shortlist.weights)
         return arguments.floats(inputs, dtype)
 

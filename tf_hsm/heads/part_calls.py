@@ -10,11 +10,11 @@ import itertools
 
 import tensorflow as tf
 
-from tf_hsm.runtime import replicas, row_parts
+from tf_hsm.runtime import private_tensorflow, replicas, row_parts
 
 
 def call_parts(parts, owners, function, inputs, others, nothing):
-    """Calls a function for each part of a head.
+    """Calls a function for each part of a head, in a step of training.
 
     Args:
       parts: a list, whose items have a `device`.
@@ -32,29 +32,162 @@ def call_parts(parts, owners, function, inputs, others, nothing):
     """
     replica = None if owners is None else replicas.context()
     if replica is None:
-        check_here([part.head for part in parts])
-        results = []
-        for i, part in enumerate(parts):
-            own = [None if value is None else value[i] for value in others]
-            with row_parts.on(part.device):
-                results.append(function(part, inputs[i], *own))
-        return results
+        return _call_here(parts, function, [inputs, *others])
+    nothing = [nothing] * len(parts)
+    values = [inputs, *others]
+    differentiable = [True] + [False] * len(others)
+    return _exchange(
+        replica, parts, owners, function, values, nothing, differentiable
+    )
+
+
+def ask_parts(parts, owners, function, values, nothing):
+    """Calls a function for each part of a head, for an answer.
+
+    A process that has all parts calls them itself. Otherwise the examples of
+    all replicas travel to the replica of their part, and all replicas call this
+    with arguments of the same shapes, but for the number of examples.
+
+    Args:
+      parts: see `call_parts`.
+      owners: see `call_parts`.
+      function: takes a part and the values of its examples, and returns a
+        tensor `[b, ...]` or a tuple of them.
+      values: a list for each value: `[b, ...]` for each part; or None, which
+        the function gets as it is. Gradients travel back by floats.
+      nothing: the result of each part for no example, a list.
+
+    Returns:
+      A list with the result of each part.
+
+    Raises:
+      ValueError: other processes have some of the parts, and this is not a
+        function that runs on all replicas; or a result has no known width.
+    """
+    replica = asks_other_processes(owners)
+    if replica is None:
+        return _call_here(parts, function, values)
+    for result in tf.nest.flatten(nothing):
+        if not result.shape[1:].is_fully_defined():
+            raise ValueError(
+                "k and num_samples must be Python integers, and the number of "
+                "classes of an input known, for a head over workers"
+            )
+    differentiable = [v is not None and v[0].dtype.is_floating for v in values]
+    return _exchange(
+        replica, parts, owners, function, values, nothing, differentiable
+    )
+
+
+def last_size(values):
+    """The last dimension of a tensor, an int where it is known."""
+    size = values.shape[-1]
+    return tf.shape(values)[-1] if size is None else size
+
+
+def asks_other_processes(owners):
+    """The context of the replica if `ask_parts` asks other processes; or None.
+
+    Args:
+      owners: see `call_parts`.
+    """
+    replica = None if owners is None else replicas.context()
+    if replica is None or not replicas.are_of_processes(replica.strategy):
+        return None
+    return replica
+
+
+def call_if_used(owners, function, inputs):
+    """`function(inputs)`, left out of a graph that has no use for the result.
+
+    Collectives cannot be left out: they are ops of the graph of a replica.
+
+    Args:
+      owners: see `call_parts`.
+      function: an answer.
+      inputs: its argument.
+    """
+    if asks_other_processes(owners):
+        return function(inputs)
+    return private_tensorflow.call_if_used(function, inputs)
+
+
+def _call_here(parts, function, values):
+    """Calls a function for each part in this process."""
+    check_here([part.head for part in parts])
+    results = []
+    for i, part in enumerate(parts):
+        own = [None if value is None else value[i] for value in values]
+        with row_parts.on(part.device):
+            results.append(function(part, *own))
+    return results
+
+
+def _exchange(
+    replica, parts, owners, function, values, nothing, differentiable
+):
+    """Calls a function for the parts of this replica, for all replicas.
+
+    Args:
+      replica: the context of this replica.
+      parts: see `call_parts`.
+      owners: see `call_parts`.
+      function: see `ask_parts`.
+      values: see `ask_parts`.
+      nothing: see `ask_parts`.
+      differentiable: whether each value has gradients, a list.
+    """
     if not parts:
         return []
-    exchange = _PartExchange(replica, owners, inputs)
-    inputs = exchange.send(inputs)
+    exchange = _PartExchange(replica, owners, values[0])
     none = [None for _ in exchange.own]
-    others = [none if v is None else exchange.send_other(v) for v in others]
+    received = [
+        none if v is None else exchange.send(v, has_gradients)
+        for v, has_gradients in zip(values, differentiable, strict=True)
+    ]
     found = [
-        # A gradient by the inputs, for the exchange of all replicas.
-        nothing + tf.cast(tf.reduce_sum(of_part), nothing.dtype)
+        _connected(
+            exchange.of_round(nothing, number),
+            list(itertools.compress(of_part, differentiable)),
+        )
         if i is None
-        else function(parts[i], of_part, *values)
-        for i, of_part, *values in zip(
-            exchange.own, inputs, *others, strict=True
+        else _as_wide_as(nothing[i], function(parts[i], *of_part))
+        for number, (i, *of_part) in enumerate(
+            zip(exchange.own, *received, strict=True)
         )
     ]
-    return exchange.send_back(found)
+    # One list for each tensor of a result.
+    columns = zip(*map(tf.nest.flatten, found), strict=True)
+    widths = zip(*map(tf.nest.flatten, nothing), strict=True)
+    columns = [
+        exchange.send_back(column, [part.shape[1:] for part in of_parts])
+        for column, of_parts in zip(columns, widths, strict=True)
+    ]
+    return [
+        tf.nest.pack_sequence_as(nothing[i], of_part)
+        for i, of_part in enumerate(zip(*columns, strict=True))
+    ]
+
+
+def _as_wide_as(nothing, results):
+    """Results whose width TensorFlow knows: the width for no example."""
+    return tf.nest.map_structure(
+        lambda x, y: tf.ensure_shape(y, [None, *x.shape[1:]]), nothing, results
+    )
+
+
+def _connected(nothing, values):
+    """Results for no example with a gradient, for the exchange of gradients.
+
+    Args:
+      nothing: the results.
+      values: without examples; all replicas exchange their gradients.
+    """
+    zero = tf.add_n([tf.cast(tf.reduce_sum(v), tf.float64) for v in values])
+    return tf.nest.map_structure(
+        lambda x: x + tf.cast(zero, x.dtype) if x.dtype.is_floating else x,
+        nothing,
+    )
 
 
 def check_here(heads):
@@ -68,10 +201,10 @@ def check_here(heads):
     """
     if any(head.weights is None for head in heads):
         raise ValueError(
-            "other workers have shards or tails of this head, and only its "
-            "losses exchange examples with them: call head(inputs, labels) in "
-            "the function that strategy.run takes, or save the head by "
-            "tf_hsm.distribute.save and restore it in one process"
+            "other workers have shards or tails of this head: call the head, "
+            "or ask it, in the function that strategy.run takes, on all "
+            "workers; or save the head by tf_hsm.distribute.save and restore "
+            "it in one process"
         )
 
 
@@ -122,28 +255,40 @@ class _PartExchange:
         mine = replicas.number(replica)
         self.own = [numbers[mine] for numbers in self._rounds]
 
-    def send(self, inputs):
-        """Returns for each round the inputs of all examples of the own part."""
-        found = self._exchange.send(self._groups(inputs))
+    def of_round(self, values, number):
+        """Returns the value of the first part of a round."""
+        return values[next(i for i in self._rounds[number] if i is not None)]
+
+    def send(self, values, has_gradients=True):
+        """Returns for each round the values of all examples of the own part.
+
+        Args:
+          values: `[b, ...]` for each part.
+          has_gradients: whether gradients travel back.
+        """
+        found = self._exchange.send(self._groups(values), has_gradients)
         self._sizes = [[tf.shape(x)[0] for x in group] for group in found]
         return [tf.concat(group, 0) for group in found]
 
-    def send_other(self, values):
-        """Sends values `[b]` without gradients; returns them by round."""
-        found = self._exchange.send(self._groups(values), has_gradients=False)
-        return [tf.concat(group, 0) for group in found]
-
-    def send_back(self, results):
+    def send_back(self, results, widths):
         """Returns the result for each part of what this replica has sent.
 
         Args:
           results: `[b, ...]` for each round.
+          widths: `[...]` of the results of each part.
         """
         found = self._exchange.send_back(
             [
                 tf.split(result, tf.stack(sizes), num=len(sizes))
                 for result, sizes in zip(results, self._sizes, strict=True)
-            ]
+            ],
+            [
+                [
+                    self.of_round(widths, number) if i is None else widths[i]
+                    for i in numbers
+                ]
+                for number, numbers in enumerate(self._rounds)
+            ],
         )
         of_parts = [None] * self._num_parts
         for numbers, group in zip(self._rounds, found, strict=True):

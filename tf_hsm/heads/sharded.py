@@ -10,10 +10,15 @@ import dataclasses
 import tensorflow as tf
 
 from tf_hsm.heads import sharded_answers
-from tf_hsm.heads.part_calls import call_parts, losses_on_copies
+from tf_hsm.heads.part_calls import (
+    call_if_used,
+    call_parts,
+    check_here,
+    losses_on_copies,
+)
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import RowShares, TreeHead
-from tf_hsm.runtime import arguments, private_tensorflow, row_parts
+from tf_hsm.runtime import arguments, row_parts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,9 +99,11 @@ class ShardedHead:
 
     def best_class(self, inputs):
         """See `TreeHead.best_class`."""
-        return private_tensorflow.call_if_used(
-            lambda x: self.top_k(x, 1).classes[..., 0], inputs
-        )
+
+        def best(inputs):
+            return self.top_k(inputs, 1).classes[..., 0]
+
+        return call_if_used(self.rows.owners, best, inputs)
 
     def with_tree(self, tree):
         """Returns a head with the same variables for a tree of this shape."""
@@ -109,8 +116,13 @@ class ShardedHead:
         return [v for part in self.rows.parts for v in part.head.variables()]
 
     def on_one_device(self):
-        """Returns a `TreeHead` with copies of all rows, on one device."""
+        """Returns a `TreeHead` with copies of all rows, on one device.
+
+        Raises:
+          ValueError: other processes have some of the rows.
+        """
         heads = [part.head for part in self.rows.parts]
+        check_here(heads)
         weights = row_parts.joined([head.weights for head in heads])
         biases = None
         if heads[0].biases is not None:

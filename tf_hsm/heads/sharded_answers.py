@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm.heads.allowed_places import AllowedPlaces
 from tf_hsm.heads.best_of_shards import best_classes
+from tf_hsm.heads.part_calls import ask_parts, asks_other_processes, last_size
 from tf_hsm.ops.allowed import AllowedClasses
 from tf_hsm.ops.log_probs import check_mask_options, masked, renormalized
 from tf_hsm.ops.sample import (
@@ -30,19 +31,34 @@ _MORE_CLASSES = 4
 def log_probs(head, inputs, *, nodes=False):
     """See `TreeHead.log_probs`."""
     rows, inputs = head.rows, head.floats(inputs)
-    of_nodes = rows.top_log_probs(inputs, nodes=True)
+    flat = rows.flat(inputs, tf.shape(inputs)[:-1], "inputs")
+    of_nodes = rows.top_log_probs(flat, nodes=True)
     starts = tf.gather(of_nodes, rows.plan.layout.top.class_rows, axis=-1)
-    values = [of_nodes if nodes else starts[..., rows.top.units]]
-    for part in rows.shards:
-        with tf.device(part.device):
-            values.append(
-                part.head.log_probs(
-                    inputs,
-                    nodes=nodes,
-                    root_log_probs=starts[..., part.units],
-                )
-            )
-    return tf.gather(tf.concat(values, -1), rows.order(nodes), axis=-1)
+
+    def of_part(part, inputs, starts):
+        return part.head.log_probs(inputs, nodes=nodes, root_log_probs=starts)
+
+    found = ask_parts(
+        rows.shards,
+        rows.owners,
+        of_part,
+        [
+            [flat for _ in rows.shards],
+            [starts[:, part.units] for part in rows.shards],
+        ],
+        [_no_log_probs(part, nodes, starts.dtype) for part in rows.shards],
+    )
+    found = [of_nodes if nodes else starts[:, rows.top.units], *found]
+    found = tf.gather(tf.concat(found, -1), rows.order(nodes), axis=-1)
+    result = _unflat(found, tf.shape(inputs)[:-1])
+    result.set_shape(inputs.shape[:-1].concatenate(found.shape[1:]))
+    return result
+
+
+def _no_log_probs(part, nodes, dtype):
+    """The log-probabilities of a part for no input."""
+    tree = part.head.tree
+    return tf.zeros([0, tree.num_rows if nodes else tree.num_classes], dtype)
 
 
 def log_prob(head, classes, inputs, *, allowed=None, renormalize=False):
@@ -52,7 +68,7 @@ def log_prob(head, classes, inputs, *, allowed=None, renormalize=False):
     classes = arguments.integers(classes, "classes")
     shape = tf.shape(classes)
     flat = rows.flat(inputs, shape[:-1], "classes")
-    pairs = tf.reshape(classes, [-1, shape[-1]])
+    pairs = tf.reshape(classes, [-1, last_size(classes)])
     result = tf.reshape(_log_prob(rows, pairs, flat), shape)
     if allowed is None:
         return result
@@ -126,17 +142,29 @@ def _log_prob(rows, classes, inputs):
     starts = rows.top_log_probs(inputs)
     places, units = rows.find(classes, "classes")
     result = tf.gather(starts, units, batch_dims=1)
-    for part in rows.shards:
-        begin, end = part.places.start, part.places.stop
-        route = routing.route((places >= begin) & (places < end))
-        local = route.own(route.take(places) - begin, -1)
-        with tf.device(part.device):
-            found = part.head.log_prob(
-                local,
-                route.take(inputs),
-                root_log_probs=route.take(starts[:, part.units]),
-            )
-        result = route.replace(result, found)
+    routes = [
+        routing.route((places >= p.places.start) & (places < p.places.stop))
+        for p in rows.shards
+    ]
+    pairs = list(zip(rows.shards, routes, strict=True))
+    found = ask_parts(
+        rows.shards,
+        rows.owners,
+        lambda part, inputs, starts, classes: part.head.log_prob(
+            classes, inputs, root_log_probs=starts
+        ),
+        [
+            [route.take(inputs) for route in routes],
+            [route.take(starts[:, part.units]) for part, route in pairs],
+            [
+                route.own(route.take(places) - part.places.start, -1)
+                for part, route in pairs
+            ],
+        ],
+        [tf.zeros([0, last_size(classes)], starts.dtype)] * len(rows.shards),
+    )
+    for route, of_part in zip(routes, found, strict=True):
+        result = route.replace(result, of_part)
     return result
 
 
@@ -162,7 +190,8 @@ def sample(
         mask = AllowedClasses.read(allowed, rows.plan.tree, inputs)
     inputs = rows.flat(inputs, shape, "inputs")
     seeds = tf.unstack(tf.random.split(seed_pair(seed), len(rows.shards) + 2))
-    num_samples = tf.saturate_cast(num_samples, tf.int32)
+    if tf.is_tensor(num_samples):
+        num_samples = tf.saturate_cast(num_samples, tf.int32)
 
     def of_best(k):
         if k is None:
@@ -205,24 +234,49 @@ def _draw(rows, inputs, num_samples, seeds, temperature):
         drawn = _categorical(starts[:, rows.top.units], num_samples, seeds[1])
         drawn = tf.gather(rows.classes_of(rows.top), tf.maximum(drawn, 0))
         result = tf.where(chosen == 0, drawn, result)
-    routes = routing.routes(chosen, len(rows.shards), first=1)
-    for part, route, seed in zip(rows.shards, routes, seeds[2:], strict=True):
-        with tf.device(part.device):
-            drawn = part.head.sample(
-                route.take(inputs),
-                num_samples,
-                seed=seed,
-                temperature=temperature,
-                root_log_probs=route.take(starts[:, part.units]),
-            )
-            found = tf.gather(rows.classes_of(part), tf.maximum(drawn, 0))
-            drawn = tf.where(drawn < 0, drawn, found)
+    routes = list(routing.routes(chosen, len(rows.shards), first=1))
+
+    def draw(part, inputs, starts):
+        drawn = part.head.sample(
+            inputs,
+            num_samples,
+            seed=seeds[1 + part.number],
+            temperature=temperature,
+            root_log_probs=starts,
+        )
+        found = tf.gather(rows.classes_of(part), tf.maximum(drawn, 0))
+        return tf.where(drawn < 0, drawn, found)
+
+    found = ask_parts(
+        rows.shards,
+        rows.owners,
+        draw,
+        [
+            [route.take(inputs) for route in routes],
+            [
+                route.take(starts[:, part.units])
+                for part, route in zip(rows.shards, routes, strict=True)
+            ],
+        ],
+        [tf.zeros([0, num_samples], tf.int64)] * len(rows.shards),
+    )
+    for route, drawn in zip(routes, found, strict=True):
         result = route.replace(result, drawn)
     return result
 
 
 def _reach(rows, inputs, top_p):
-    """As many of the best classes as are needed for a sum of `top_p`."""
+    """As many of the best classes as are needed for a sum of `top_p`.
+
+    Raises:
+      ValueError: other processes have shards, and this loop would end at
+        another time for each.
+    """
+    if asks_other_processes(rows.owners):
+        raise ValueError(
+            "top_p needs top_k beside it for a head over workers: give, for "
+            "example, top_k=1000"
+        )
     most = tf.constant(rows.plan.tree.num_classes, tf.int64)
 
     def find(k, log_probs, classes):

@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.heads.checked_classes import checked
-from tf_hsm.heads.part_calls import check_here
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.runtime import arguments, tree_tensors
 
@@ -219,8 +218,10 @@ class ShardedRows:
             units = tf.searchsorted(
                 self._unit_places, places, side="right", out_type=tf.int64
             )
-            shape = tf.shape(classes)
-            return tf.reshape(places, shape), tf.reshape(units, shape)
+            found = [tf.reshape(x, tf.shape(classes)) for x in (places, units)]
+            for values in found:
+                values.set_shape(classes.shape)
+            return found
 
     def classes_of(self, part):
         """The class at each place of a part, `[n]` int64, on its device."""
@@ -267,11 +268,7 @@ class ShardedRows:
         """The log-probabilities of the units, or of the top's nodes.
 
         With a temperature, logits are divided by it first.
-
-        Raises:
-          ValueError: other processes have shards, which all callers need.
         """
-        check_here([part.head for part in self.shards])
         head = self.top.head
         if tf.is_tensor(temperature) or temperature != 1:
             # A copy, but of a few rows.

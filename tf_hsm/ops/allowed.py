@@ -108,7 +108,8 @@ class AllowedClasses:
         first = lists[:, :1]
         instead = tf.where(first < self.num_classes, first, 0)
         classes = tf.where(counts, lists, instead)
-        shape = [num_inputs, tf.shape(lists)[1]]
+        size = lists.shape[1]
+        shape = [num_inputs, tf.shape(lists)[1] if size is None else size]
         log_probs = log_prob(tf.broadcast_to(classes, shape))
         return tf.where(counts, log_probs, -float("inf"))
 

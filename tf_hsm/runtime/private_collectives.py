@@ -69,6 +69,11 @@ def _launcher(replica):
             "mode, and the first would wait for the others for ever: call "
             "strategy.run in a tf.function"
         )
+    # All replicas of the process get here before the first goes on. TensorFlow
+    # runs assertions of a function in the order in which they are traced: an
+    # assertion of one replica that waits for this collective must not be before
+    # an assertion of another replica for which this collective waits.
+    replica.merge_call(lambda strategy: None)
     number = int(tf.get_static_value(replica.replica_id_in_sync_group))
     local = extended._get_local_replica_id(number)
     return extended._cross_device_ops._launchers[local]

@@ -116,35 +116,49 @@ class Exchange:
           has_gradients: whether gradients travel back.
         """
         mine = number(self._replica)
-        widths = [group[mine].shape[1:] for group in groups]
-        return self._swap(groups, self._received, widths, has_gradients)
+        widths = [[part.shape[1:] for part in group] for group in groups]
+        mine = [[of_all[mine]] * len(of_all) for of_all in widths]
+        return self._swap(groups, self._received, mine, widths, has_gradients)
 
-    def send_back(self, groups):
+    def send_back(self, groups, widths):
         """Returns what each replica sends back to this one, in groups.
+
+        Gradients travel back if the tensors are floats.
 
         Args:
           groups: `[b]`, or `[b, width]` with one width in a group; of the size
             of what came from each replica.
+          widths: for each group the width `[]` or `[width]` of what comes from
+            each replica.
         """
-        widths = [group[0].shape[1:] for group in groups]
-        return self._swap(groups, self._sent, widths, True)
+        has_gradients = groups[0][0].dtype.is_floating
+        return self._swap(groups, self._sent, widths, widths, has_gradients)
 
-    def _swap(self, groups, sizes, widths, has_gradients):
+    def _swap(self, groups, sizes, widths, room_widths, has_gradients):
+        """Swaps tensors.
+
+        Args:
+          groups: the tensors for each replica, in groups.
+          sizes: `[groups, W]`, how many rows each replica sends to this one.
+          widths: for each group the widths of what each replica sends.
+          room_widths: for each group the widths of all that is sent.
+          has_gradients: whether gradients travel back.
+        """
         if sizes is None:
             return _copied(self._replica, groups, has_gradients)
         stacked = []
         rooms = tf.unstack(self._room, len(groups))
-        for group, room in zip(groups, rooms, strict=True):
-            widest = max(tuple(part.shape[1:]) for part in group)
+        for group, room, of_all in zip(groups, rooms, room_widths, strict=True):
+            widest = max(map(tuple, of_all))
             stacked.append(tf.stack([_padded(x, room, widest) for x in group]))
         found = _all_to_all(self._replica, stacked, has_gradients)
         return [
             [
                 parts[(i, slice(sizes[k, i]), *map(slice, width))]
-                for i in range(len(group))
+                for i, width in enumerate(of_group)
             ]
-            for k, (group, parts, width) in enumerate(
-                zip(groups, found, widths, strict=True)
+            for k, (parts, of_group) in enumerate(
+                zip(found, widths, strict=True)
             )
         ]
 

@@ -1,0 +1,146 @@
+"""A head over the workers of a cluster answers as one on one device does."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import private, workers
+from tests.support import replicated_heads as heads
+from tests.support import replicated_tails as tails
+from tests.support.training import assert_near
+from tf_hsm import distribute
+
+BATCH, NUM_SAMPLES = heads.BATCH, 4000
+CLASSES = np.random.default_rng(2).integers(heads.N, size=(BATCH, 7))
+ALLOWED = {
+    "one list": np.arange(3, heads.N, 4),
+    "lists": np.random.default_rng(5).integers(heads.N, size=(BATCH, 9)),
+}
+
+
+def make_head(name, count=None):
+    """A tree's head, or an adaptive softmax, with larger weights than usual."""
+    make = tails.make_head if name in tails.FORMS else heads.make_head
+    return make(name, "sgd", count)
+
+
+def inputs_of(name):
+    """Inputs `[B, width]`."""
+    width = tails.WIDTH if name in tails.FORMS else heads.WIDTH
+    return np.random.default_rng(1).normal(size=(BATCH, width))
+
+
+def answers(head, inputs, classes, lists):
+    """All answers that have one value, and the gradient of the inputs."""
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        log_probs = head.log_probs(inputs)
+        total = tf.reduce_sum(tf.sin(log_probs))
+    return [
+        log_probs,
+        tape.gradient(total, inputs),
+        head.log_prob(classes, inputs),
+        *head.top_k(inputs, heads.N),
+        *head.top_k(
+            inputs, 3, threshold=-3.0, beam_width=heads.N, return_pruned=True
+        ),
+        *head.top_k(inputs, 4, allowed=ALLOWED["one list"], renormalize=True),
+        *head.top_k(inputs, 4, allowed=lists),
+        head.predict_class(inputs),
+        head.sample(inputs, 3, seed=1, top_k=1),
+    ]
+
+
+def draws(head, inputs):
+    """How often each class is drawn for each input, `[B, N]`."""
+    drawn = head.sample(inputs, NUM_SAMPLES, seed=[3, 4], temperature=2.0)
+    return tf.math.bincount(
+        tf.cast(drawn, tf.int32), axis=-1, minlength=heads.N
+    )
+
+
+def asked(name, devices, start):
+    """Asks a head over workers, in a worker with so many devices."""
+    private.let_workers_have_cpus(devices)
+    head = make_head(name, "workers")
+    head.trainable = False
+    if name in tails.FORMS:
+        saved = distribute.checkpoint(head)
+        saved.restore(start).assert_existing_objects_matched()
+    else:
+        head.load_own_variables(start)
+    strategy = heads.strategy_of("workers")
+
+    def on_replicas(function, *values):
+        traced = tf.function(
+            lambda *x: strategy.run(functools.partial(function, head), x),
+            autograph=False,
+        )
+        found = traced(*(heads.split(strategy, x) for x in values))
+        return [heads.joined(strategy, x) for x in tf.nest.flatten(found)]
+
+    inputs = inputs_of(name)
+    found = on_replicas(answers, inputs, CLASSES, ALLOWED["lists"])
+    found += on_replicas(draws, inputs)
+    questions = [
+        lambda: head.top_k(inputs, 3),
+        lambda: head.on_one_device().__enter__(),
+        lambda: on_replicas(
+            lambda h, x: h.top_k(x, 3 + tf.math.count_nonzero(x > 99)), inputs
+        ),
+        lambda: on_replicas(lambda h, x: h.sample(x, 3, top_p=0.5), inputs),
+    ]
+    return found, [error_of(question) for question in questions]
+
+
+def error_of(function):
+    """The text of the ValueError that a function raises."""
+    try:
+        function()
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+@pytest.mark.parametrize(
+    "name, count, devices",
+    [
+        ("huffman", 2, 2),
+        ("chain", 2, 1),
+        ("pinned", 4, 1),
+        ("three", 2, 2),
+    ],
+)
+def test_as_on_one_device(name, count, devices, tmp_path):
+    """Every answer, for other inputs on each replica, or for none."""
+    one = make_head(name)
+    rng = np.random.default_rng(0)
+    for variable in one.row_variables():
+        variable.assign(rng.normal(size=variable.shape))
+    one.trainable = False
+    inputs = tf.constant(inputs_of(name))
+    wanted = answers(one, inputs, CLASSES, ALLOWED["lists"])
+    if name in tails.FORMS:
+        start = distribute.checkpoint(one).save(tmp_path / "one")
+    else:
+        start = heads.start_of(one)
+    # At a temperature of 2.
+    for variable in one.row_variables():
+        variable.assign(variable.value / 2)
+    probs = np.exp(one.log_probs(inputs))
+    found = workers.run(asked, count, name, devices, start)
+    results, errors = zip(*found, strict=True)
+    *joined, counts = map(np.concatenate, zip(*results, strict=True))
+    assert_near(joined, wanted, 1e-12)
+    # Five standard deviations.
+    bound = 5 * np.sqrt((probs + 1e-3) / NUM_SAMPLES)
+    np.testing.assert_array_less(np.abs(counts / NUM_SAMPLES - probs), bound)
+    # The first worker may have all shards.
+    outside, on_one_device, of_tensor, of_sum = errors[-1]
+    assert "in the function that strategy.run takes" in outside
+    assert "other workers have" in on_one_device
+    assert "must be Python integers" in of_tensor
+    if name in heads.TREES:
+        assert "top_p needs top_k" in of_sum
