@@ -102,7 +102,7 @@ def plan_cost(plan):
                 device=shard.device,
                 subtrees=shard.num_units,
                 classes=shard.num_classes,
-                rows=plan.weight_rows_of(shard).size,
+                rows=shard.num_rows // (2 if plan.tree.pinned else 1),
             )
         )
     top = _top_cost(plan, total)

@@ -1,7 +1,7 @@
 """Plans are made here."""
 
 from tf_hsm import _checks
-from tf_hsm.distribute.below import below_rows
+from tf_hsm.distribute.below import below_groups, below_units
 from tf_hsm.distribute.cut import cut
 from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.step import Step
@@ -86,7 +86,9 @@ def plan(
         network=network,
     )
     counts = tree._counts_or_own(counts)
-    below = below_rows(tree, counts, step.batch)
+    if counts is not None:
+        counts = _checks.check_counts(counts, tree.num_classes)
+    below = below_groups(tree, counts, step.batch)
     units = cut(tree, below.rows, below.work, top)
-    loads = below.map(lambda values: values[units])
+    loads = below_units(tree, below, counts, units)
     return Plan(tree, devices, unit_rows=units, unit_loads=loads, step=step)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from tf_hsm._units import digits
+from tf_hsm.tree.arrays import groups_of
 
 # How much more than the mean shard a unit has, or more time than the slowest
 # shard the top takes, before it is spoken of.
@@ -97,7 +98,8 @@ def _of_unit(plan, unit, share):
     widest = int(fanouts.max())
     if 2 * widest > fanouts.sum():
         return f"{text}; its group of {widest:,} rows cannot be cut."
-    if (np.bincount(tree.row_groups[tree.group_parents[groups]]) < 2).all():
+    above = groups_of(tree.group_offsets, tree.group_parents[groups])
+    if (np.bincount(above) < 2).all():
         return f"{text}; it is a chain, which cannot be spread."
     return f"{text}; a larger `top` may cut it."
 
