@@ -18,9 +18,13 @@ def remarks(plan):
     """Yields them."""
     tree, top = plan.tree, plan.layout.top
     if tree.num_groups == 1:
+        where = (
+            "each replica has a copy of it"
+            if plan.step.on_replicas
+            else "all of it is on the device of the body"
+        )
         yield (
-            "Nothing lies below the top: the tree is one group, so all of it "
-            "is on the device of the body."
+            f"Nothing lies below the top: the tree is one group, so {where}."
         )
         return
     subtrees = plan.layout.num_units - plan.layout.num_leaf_units
@@ -48,7 +52,7 @@ def remarks(plan):
         )
     of_top = top.expected_cost(plan.layout.unit_loads.masses)
     of_top /= of_top + work.sum()
-    if of_top > _LARGE_TOP:
+    if of_top > _LARGE_TOP and not plan.step.on_replicas:
         yield (
             f"The top has {_percent(of_top)} of the work, which more devices "
             "do not make less."
@@ -64,7 +68,21 @@ def binding(step, top, shards):
       shards: of the shards.
     """
     slowest = max(shard.milliseconds or 0 for shard in shards)
-    if not slowest or top.milliseconds <= _LARGE * slowest:
+    if not slowest:
+        return
+    gathering = 0.0
+    if step.on_replicas:
+        gathering = 1e3 * top.sent_bytes / step.network
+    if top.milliseconds + gathering <= _LARGE * slowest:
+        return
+    if step.on_replicas:
+        yield (
+            f"The top binds: each replica takes {digits(top.milliseconds)} ms "
+            f"of a step for its own examples, and {digits(gathering)} ms to "
+            f"exchange the gradients of the top; the slowest shard takes "
+            f"{digits(slowest)} ms. A smaller `top`, or a tree with smaller "
+            "groups near the root, makes the top faster."
+        )
         return
     call = float(step.milliseconds(0, 0))  # which each device has
     ratio = (slowest - call) / (top.milliseconds - call)
