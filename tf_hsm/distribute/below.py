@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tf_hsm.tree.arrays import groups_below, groups_of
-
-_CHUNK = 1 << 22  # classes whose groups are looked up at a time
+from tf_hsm.tree.arrays import groups_below, groups_of, sum_groups_to_root
+from tf_hsm.tree.masses import leaf_counts, passing
 
 
 class Below(NamedTuple):
@@ -53,11 +52,9 @@ def below_groups(tree, counts, batch):
     Raises:
       ValueError: all counts are zero.
     """
-    offsets, parents, _ = tree._arrays
-    above = groups_of(offsets, parents)
-    masses = _leaf_masses(tree, above, counts)
-    _sum_to_root(masses, above, tree._levels)
-    np.minimum(masses, 1, out=masses)  # sums are rounded
+    levels = tree._levels
+    masses = passing(tree._arrays, levels, counts)
+    above = groups_of(tree.group_offsets, tree.group_parents)
     fanouts = tree._group_weight_rows
     rows = fanouts.astype(np.float64)
     work = fanouts * masses
@@ -66,12 +63,12 @@ def below_groups(tree, counts, batch):
     if batch is not None:
         with np.errstate(divide="ignore"):  # log 0: a group that all pass
             touched = -fanouts * np.expm1(batch * np.log1p(-masses))
-        _sum_to_root(touched, above, tree._levels)
-    _sum_to_root(rows, above, tree._levels)
+        sum_groups_to_root(touched, above, levels)
+    sum_groups_to_root(rows, above, levels)
     own = work.copy()
-    _sum_to_root(work, above, tree._levels)
+    sum_groups_to_root(work, above, levels)
     squares += 2 * fanouts * (work - own)
-    _sum_to_root(squares, above, tree._levels)
+    sum_groups_to_root(squares, above, levels)
     return Below(masses, rows, work, squares, touched)
 
 
@@ -96,42 +93,11 @@ def below_units(tree, below, counts, units):
     elif leaves.size:
         scaled = counts.max()
         total = sum(
-            (found / scaled).sum() for _, found in _chunks(tree, counts)
+            (found / scaled).sum()
+            for _, found in leaf_counts(tree._arrays, counts)
         )
-        for rows, found in _chunks(tree, counts):
+        for rows, found in leaf_counts(tree._arrays, counts):
             at = np.minimum(np.searchsorted(leaves, rows), leaves.size - 1)
             is_leaf = leaves[at] == rows
             loads.masses[at[is_leaf]] = found[is_leaf] / scaled / total
     return loads
-
-
-def _leaf_masses(tree, above, counts):
-    """Returns the probability of a label among the leaves of each group."""
-    if counts is None:
-        inner = np.bincount(above[1:], minlength=tree.num_groups)
-        return (np.diff(tree.group_offsets) - inner) / tree.num_classes
-    if not counts.any():
-        raise ValueError("all counts are zero; no class ever occurs")
-    masses = np.zeros(tree.num_groups)
-    largest = counts.max()
-    for rows, found in _chunks(tree, counts):
-        groups = groups_of(tree.group_offsets, rows)
-        np.add.at(masses, groups, found / largest)
-    return masses / masses.sum()
-
-
-def _chunks(tree, counts):
-    """Yields the leaf rows of some classes, and their counts."""
-    for first in range(0, tree.num_classes, _CHUNK):
-        classes = slice(first, first + _CHUNK)
-        yield tree.class_rows[classes], counts[classes]
-
-
-def _sum_to_root(values, above, levels):
-    """Adds to the value of each group the sums of the groups below it."""
-    for first, begin, end in zip(
-        levels[-3::-1], levels[-2:0:-1], levels[:1:-1], strict=True
-    ):
-        values[first:begin] += np.bincount(
-            above[begin:end] - first, values[begin:end], begin - first
-        )

@@ -154,6 +154,22 @@ def reduce_to_root(function, values, arrays, levels):
         )
 
 
+def sum_groups_to_root(values, above, levels):
+    """Adds to the value of each group the values below it, in place.
+
+    Args:
+      values: `[G]` floats.
+      above: `[G]`, the group above each group.
+      levels: see the module.
+    """
+    for first, begin, end in zip(
+        levels[-3::-1], levels[-2:0:-1], levels[:1:-1], strict=True
+    ):
+        values[first:begin] += np.bincount(
+            above[begin:end] - first, values[begin:end], begin - first
+        )
+
+
 def row_leaves(arrays, levels):
     """Returns the number of leaves at or below each row, `[R]`."""
     leaves = np.ones(arrays.group_offsets[-1], np.int64)
