@@ -152,9 +152,21 @@ def test_plan(capsys):
     options = {"top": 3, "slots": 2, "network": 1e6}
     plan = distribute.plan(tree, 2, counts=COUNTS, batch=64, width=8, **options)
     assert out == str(plan).splitlines()
+    status, out, err = run(
+        capsys,
+        *("plan", "two_level", "--counts=words.txt", "--replicas=2"),
+        *("--batch=64", "--width=8"),
+    )
+    assert (status, err) == (0, [])
+    plan = distribute.plan(tree, replicas=2, counts=COUNTS, batch=64, width=8)
+    assert out == str(plan).splitlines()
     for arguments, message in (
         ("plan two_level --num_classes=9 --devices=0", "devices is 0;"),
-        ("plan two_level --num_classes=9", "--devices"),
+        ("plan two_level --num_classes=9", "--replicas --devices"),
+        (
+            "plan two_level --num_classes=9 --devices=2 --replicas=2",
+            "not allowed with argument --devices",
+        ),
         (
             "plan two_level --num_classes=9 --devices=2 --network=0",
             "network is 0.0; it must be a positive number",

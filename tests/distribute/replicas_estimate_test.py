@@ -1,5 +1,7 @@
 """`tf_hsm.estimate` of a head over replicas, against one that is built."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -100,6 +102,87 @@ def test_in_a_model():
     assert "not counted" in str(found)
 
 
+def estimate_tails(rule, **options):
+    """An adaptive softmax by its sizes alone."""
+    options = {"replicas": REPLICAS, "shards": REPLICAS, **options}
+    return tf_hsm.estimate(
+        None,
+        "adaptive",
+        num_classes=5000,
+        head_optimizer=rule,
+        **OPTIONS,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("form", tails.FORMS)
+@pytest.mark.parametrize("count", [2, 4])
+def test_bytes_of_tails(form, count):
+    """The shortlist, the projections and the tails of the fullest replica."""
+    layer = tails.make_head(form, "lazy_adam", count)
+    found = tf_hsm.estimate(
+        None, layer, dtype="float64", **OPTIONS | {"width": tails.WIDTH}
+    )
+    assert found.replicas.count == count
+    parts = {part.name.removeprefix(layer.name): part for part in found.parts}
+    of_tails = [0] * count
+    for i, tail in enumerate(layer._head.tails):
+        of_tails[i % count] += bytes_of(tail.head.variables())
+    own = [p for name, p in parts.items() if re.fullmatch(r" tail \d", name)]
+    assert sum(p.parameter_bytes for p in own) == max(of_tails)
+    assert sum(p.slot_bytes for p in own) == 2 * max(of_tails)
+    shortlist = parts[" shortlist"]
+    assert shortlist.parameter_bytes == bytes_of(
+        layer._head.shortlist.variables()
+    )
+    assert shortlist.slot_bytes == 2 * shortlist.parameter_bytes
+    projections = [p for p in found.parts if p.kind == "projection"]
+    assert sum(p.parameter_bytes for p in projections) == bytes_of(
+        tails.projections_of(layer)
+    )
+    # The gradient of the shortlist goes to each other replica, the gradients of
+    # projections go around a ring.
+    dense = sum(p.gradient_bytes for p in projections)
+    assert found.replicas.wire_bytes == pytest.approx(
+        (count - 1) * (shortlist.gradient_bytes + 2 * dense / count)
+    )
+
+
+def test_what_travels_to_tails():
+    """Counted for labels that are drawn."""
+    layer = tails.make_head("three", "sgd", 2)
+    found = tf_hsm.estimate(
+        None, layer, dtype="float64", **OPTIONS | {"width": tails.WIDTH}
+    )
+    probs = tails.COUNTS / tails.COUNTS.sum()
+    labels = np.random.default_rng(0).choice(tails.N, size=BATCH, p=probs)
+    ranks = np.empty(tails.N, int)
+    ranks[np.argsort(-tails.COUNTS, kind="stable")] = np.arange(tails.N)
+    tail = np.searchsorted([10, 20, 40], ranks[labels], side="right")
+    replica = np.arange(BATCH) * 2 // BATCH
+    counted = sum(
+        ((tail == number) & (replica != owner)).sum() * (2 * width * 8 + 20)
+        for number, owner, width in ((1, 0, 4), (2, 1, 2), (3, 0, 1))
+    )
+    wire = found.parts[-1]
+    assert wire.kind == "network"
+    sent = 2 * (wire.forward.bytes + wire.backward.bytes)
+    assert sent == pytest.approx(counted, rel=0.05)
+
+
+def test_tails_by_sizes_alone():
+    """As the layer that is made under the strategy."""
+    with heads.strategy_of(REPLICAS).scope():
+        layer = tf_hsm.layers.AdaptiveSoftmax(
+            5000, devices="replicas", optimizer="sgd"
+        )
+    made = tf_hsm.estimate(None, layer, **OPTIONS)
+    found = estimate_tails("sgd")
+    for field in ("parameter_bytes", "slot_bytes", "gradient_bytes"):
+        assert getattr(found, field) == getattr(made, field)
+    assert found.replicas == made.replicas
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -111,9 +194,17 @@ def test_in_a_model():
         ),
         (
             lambda: tf_hsm.estimate(
-                None, tails.make_head("one", "sgd", 2), **OPTIONS
+                None, tails.make_head("one", "sgd", 2), replicas=3, **OPTIONS
             ),
-            "tails on replicas, for which there is no estimate",
+            "replicas is 3, but .* is over 2 replicas",
+        ),
+        (
+            lambda: estimate_tails(None),
+            "give head_optimizer",
+        ),
+        (
+            lambda: estimate_tails("sgd", replicas=1),
+            "shards is 4, but adaptive has no estimate",
         ),
     ],
 )

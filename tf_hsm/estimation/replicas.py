@@ -8,7 +8,7 @@ from tf_hsm._units import read_amount
 from tf_hsm.cost.gradients import exchanged_bytes
 from tf_hsm.estimation.result import Replicas
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.replicated import is_over_replicas
+from tf_hsm.layers.replicated import is_over_replicas, num_replicas
 from tf_hsm.runtime import private_keras
 
 
@@ -21,19 +21,13 @@ def count_of(replicas, given):
 
     Raises:
       TypeError: `replicas` is no integer.
-      ValueError: it is another number than the head has; the head is on
-        devices by name; or it is an `AdaptiveSoftmax` over replicas.
+      ValueError: it is another number than the head has, or the head is on
+        devices by name.
     """
     replicas = _checks.check_int("replicas", replicas, 1)
     for head in _heads_on_devices(given):
         if is_over_replicas(head):
-            if head.plan is None:
-                raise ValueError(
-                    f"{head.name} has its tails on replicas, for which there "
-                    "is no estimate; leave out devices of the layer to "
-                    "estimate one device"
-                )
-            count = len(head.plan.shards)
+            count = num_replicas(head)
             if replicas not in (1, count):
                 raise ValueError(
                     f"replicas is {replicas}, but {head.name} is over {count} "

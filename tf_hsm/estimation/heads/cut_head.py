@@ -6,7 +6,6 @@ import numpy as np
 
 from tf_hsm import _checks, distribute
 from tf_hsm._units import read_amount
-from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads import passed, wire
 from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
 from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
@@ -43,17 +42,7 @@ class CutHead(Head):
 
     def over_replicas(self, count):
         """See `Head.over_replicas`."""
-        if self.options.optimizer is None:
-            raise ValueError(
-                "a head over replicas updates its own rows: give "
-                'head_optimizer, for example "rowwise_adagrad"'
-            )
-        if count != len(self.plan.shards):
-            raise ValueError(
-                f"replicas is {count}, but the head is cut over devices: "
-                f"shards is {len(self.plan.shards)}; give both the same "
-                "number, or leave out one of them"
-            )
+        wire.check_replicas(count, len(self.plan.shards), self.options)
         return dataclasses.replace(self, on_replicas=True)
 
     def _parts(self, setting, width):
@@ -64,10 +53,7 @@ class CutHead(Head):
         share = costs[plan.shards.index(fullest)].examples_share
         top, of_top = self.options, setting
         if replicas > 1:
-            # All copies take the gradients of all replicas.
-            own = slots.of(top.optimizer)
-            of_top = dataclasses.replace(setting, slots=own)
-            top = dataclasses.replace(top, optimizer=None)
+            top, of_top = top.on_copies(setting)
         groups = plan.layout.group_units
         here = self._passed(whole, groups < 0, 1.0)
         parts = self._part("top", here, top, of_top, width)
@@ -87,7 +73,7 @@ class CutHead(Head):
                 self.network,
                 self.num_classes,
                 [(below, width)],
-                replicas,
+                replicas if self.on_replicas else None,
             ),
         ]
 

@@ -4,6 +4,30 @@ from tf_hsm import distribute
 from tf_hsm.estimation.part import Part, Work
 
 
+def check_replicas(replicas, shards, options):
+    """Checks that so many replicas can have a head with so many shards.
+
+    Args:
+      replicas: how many there are.
+      shards: over how many devices the head is cut.
+      options: the `TreeOptions` of the head.
+
+    Raises:
+      ValueError: these are different numbers, or the head has no optimizer of
+        its own.
+    """
+    if options.optimizer is None:
+        raise ValueError(
+            "a head over replicas updates its own rows: give "
+            'head_optimizer, for example "rowwise_adagrad"'
+        )
+    if replicas != shards:
+        raise ValueError(
+            f"replicas is {replicas}, but the head is cut over devices: shards "
+            f"is {shards}; give both the same number, or leave out one of them"
+        )
+
+
 def part(name, setting, network, num_classes, vectors, replicas):
     """Returns the `Part` of the bytes for examples.
 
@@ -18,21 +42,21 @@ def part(name, setting, network, num_classes, vectors, replicas):
       num_classes: N.
       vectors: pairs: how many examples have their label in a shard, and the
         width of the vectors that the shard takes.
-      replicas: how many there are; 1 for a body on one device.
+      replicas: how many there are; None for a body on one device.
     """
     sent = milliseconds = 0.0
     for examples, width in vectors:
         step = distribute.Step(
             width=width, dtype=setting.compute_dtype, network=network
         )
-        if replicas > 1:
+        if replicas is not None:
             examples *= (replicas - 1) / replicas
             milliseconds += step.exchange_milliseconds(
                 examples, examples, num_classes
             )
         wire = step.wire_bytes(examples, num_classes)
         sent += wire
-        if replicas == 1:
+        if replicas is None:
             milliseconds += step.wire_milliseconds(wire)
     uncounted = (
         "the padding of what travels between processes, up to the largest part",
@@ -43,5 +67,5 @@ def part(name, setting, network, num_classes, vectors, replicas):
         forward=Work(0, sent / 2),
         backward=Work(0, sent / 2),
         seconds=lambda _: milliseconds / 1000,
-        uncounted=uncounted if replicas > 1 else (),
+        uncounted=() if replicas is None else uncounted,
     )
