@@ -1,6 +1,7 @@
 """Plans of heads over replicas: bytes and work, against examples one by one."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -248,6 +249,21 @@ def test_the_top_binds():
     assert "gradients" not in other
     flat = plan(Tree.balanced(9, 9), replicas=2).cost.remarks
     assert "each replica has a copy of it" in " ".join(flat)
+
+
+def test_a_plan_has_no_array_of_all_classes():
+    """So that a hundred million take no memory beside their tree."""
+    tree = Tree.two_level(4_000_000)
+    assert tree._levels.size == 3  # made once
+    tracemalloc.start()
+    try:
+        p = plan(tree, replicas=64, batch=4096, width=WIDTH)
+        assert "over 64 replicas" in str(p)
+        p.simulate(steps=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < tree.num_classes  # a byte for each
 
 
 def test_text():
