@@ -161,7 +161,7 @@ def test_what_travels_to_tails():
     tail = np.searchsorted([10, 20, 40], ranks[labels], side="right")
     replica = np.arange(BATCH) * 2 // BATCH
     counted = sum(
-        ((tail == number) & (replica != owner)).sum() * (2 * width * 8 + 20)
+        ((tail == number) & (replica != owner)).sum() * (2 * width * 8 + 24)
         for number, owner, width in ((1, 0, 4), (2, 1, 2), (3, 0, 1))
     )
     wire = found.parts[-1]

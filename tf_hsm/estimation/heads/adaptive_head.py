@@ -15,6 +15,8 @@ from tf_hsm.layers import AdaptiveSoftmax
 from tf_hsm.layers.replicated import is_over_replicas, num_replicas
 from tf_hsm.partition.cluster_spec import ClusterSpec
 
+_INT64 = 1 << 63
+
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveHead(Head):
@@ -93,11 +95,12 @@ class AdaptiveHead(Head):
             vectors.append((setting.tokens * share, narrow))
         parts += max(on_replicas, key=lambda x: sum(p.parameters for p in x))
         if self.shards is not None:
+            # Products have the type of the variables, and labels 64 bits.
             sent = wire.part(
                 self.name,
-                setting,
+                dataclasses.replace(setting, compute_dtype=setting.dtype),
                 self.network,
-                self.num_classes,
+                _INT64,
                 vectors,
                 self.shards,
             )
