@@ -67,8 +67,8 @@ def test_what_travels():
     shards = np.searchsorted(first_places, places, side="right") - 1
     replicas = np.arange(BATCH) * REPLICAS // BATCH
     leave = ((shards >= 0) & (shards != replicas)).sum() / REPLICAS
-    # Inputs and their gradient; label, weight and loss.
-    counted = leave * (2 * WIDTH * 4 + 3 * 4)
+    # Inputs and their gradient; label, weight, loss and its gradient.
+    counted = leave * (2 * WIDTH * 4 + 4 * 4)
     top, _, wire = found.parts
     sent = wire.forward.bytes + wire.backward.bytes
     assert sent == pytest.approx(counted, rel=0.05)
@@ -148,26 +148,51 @@ def test_bytes_of_tails(form, count):
     )
 
 
+def sent_to_tails(labels, count, size):
+    """The bytes for labels in the tails "three", of numbers of `size` bytes.
+
+    The products and their gradient; label, weight, loss and its gradient.
+    """
+    ranks = np.empty(tails.N, int)
+    ranks[np.argsort(-tails.COUNTS, kind="stable")] = np.arange(tails.N)
+    tail = np.searchsorted([10, 20, 40], ranks[labels], side="right")
+    replica = np.arange(labels.size) * count // labels.size
+    return sum(
+        ((tail == number) & (replica != (number - 1) % count)).sum()
+        * (2 * width * size + 8 + 3 * size)
+        for number, width in ((1, 4), (2, 2), (3, 1))
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_bytes_that_tails_send(monkeypatch, dtype, count):
+    """Of all tensors that the replicas exchange in a step."""
+    layer = tails.make_head("three", "sgd", count, dtype=dtype)
+    inputs, labels, weights = next(tails.batches())
+    labels = np.maximum(labels, 0)
+    sent = heads.sent_in_a_step(
+        monkeypatch,
+        count,
+        tails.step_of(layer, tails.make_optimizer(layer, count)),
+        [inputs.astype(dtype), labels, weights.astype(dtype)],
+    )
+    size = np.dtype(dtype).itemsize
+    assert sent.sum() == sent_to_tails(labels, count, size) > 0
+
+
 def test_what_travels_to_tails():
-    """Counted for labels that are drawn."""
+    """As for labels that are drawn."""
     layer = tails.make_head("three", "sgd", 2)
     found = tf_hsm.estimate(
         None, layer, dtype="float64", **OPTIONS | {"width": tails.WIDTH}
     )
     probs = tails.COUNTS / tails.COUNTS.sum()
     labels = np.random.default_rng(0).choice(tails.N, size=BATCH, p=probs)
-    ranks = np.empty(tails.N, int)
-    ranks[np.argsort(-tails.COUNTS, kind="stable")] = np.arange(tails.N)
-    tail = np.searchsorted([10, 20, 40], ranks[labels], side="right")
-    replica = np.arange(BATCH) * 2 // BATCH
-    counted = sum(
-        ((tail == number) & (replica != owner)).sum() * (2 * width * 8 + 24)
-        for number, owner, width in ((1, 0, 4), (2, 1, 2), (3, 0, 1))
-    )
     wire = found.parts[-1]
     assert wire.kind == "network"
     sent = 2 * (wire.forward.bytes + wire.backward.bytes)
-    assert sent == pytest.approx(counted, rel=0.05)
+    assert sent == pytest.approx(sent_to_tails(labels, 2, 8), rel=0.05)
 
 
 def test_tails_by_sizes_alone():

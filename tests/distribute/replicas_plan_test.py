@@ -10,7 +10,7 @@ import tf_hsm
 from tests.support import replicated_heads as heads
 from tests.support import trees
 from tests.support.estimated_heads import bytes_of
-from tf_hsm.distribute import Plan, plan
+from tf_hsm.distribute import Plan, Step, plan
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.tree import Tree
 
@@ -50,7 +50,7 @@ def by_paths(p, labels):
             owner = shard_of_row[path[-1]]
             if owner in (-1, replica):
                 continue
-            there = VECTOR + 4 + 4  # input, label, weight of the loss
+            there = VECTOR + 4 + 4 + 4  # input, label, weight, loss gradient
             back = VECTOR + 4  # gradient and loss
             for phase, size, begin, end in (
                 (0, there, replica, owner),
@@ -113,6 +113,32 @@ def test_simulation_against_paths(name, count):
         np.testing.assert_array_equal(
             getattr(result, field), getattr(whole, field)
         )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_bytes_that_a_head_sends(monkeypatch, dtype, count):
+    """Of all tensors that the replicas of a head exchange in a step."""
+    head = heads.make_head("ternary", "sgd", count, dtype=dtype)
+    inputs, labels, weights = next(heads.batches("ternary"))
+    labels = np.maximum(labels, 0)
+    sent = heads.sent_in_a_step(
+        monkeypatch,
+        count,
+        heads.step_of(head),
+        [inputs.astype(dtype), labels, weights.astype(dtype)],
+    )
+    places = head.plan.layout.class_places[labels]
+    starts = [shard.first_place for shard in head.plan.shards]
+    shards = np.searchsorted(starts, places, side="right") - 1
+    replicas = np.arange(labels.size) * count // labels.size
+    leave = (shards >= 0) & (shards != replicas)
+    leaving = np.bincount(replicas[leave], minlength=count)
+    arriving = np.bincount(shards[leave], minlength=count)
+    step = Step(width=heads.WIDTH, dtype=dtype, on_replicas=True)
+    np.testing.assert_array_equal(
+        sent, step.sent_bytes(leaving, arriving, heads.N)
+    )
 
 
 @pytest.mark.parametrize("zipf", [False, True])
@@ -212,7 +238,7 @@ def test_all_labels_on_one_of_eight():
         p.cost.worst_milliseconds, rel=0.03
     )
     # 7,000 examples come from the other replicas, and their results return.
-    examples = 7000 * (2 * 300 * 4 + 12)
+    examples = 7000 * (2 * 300 * 4 + 16)
     gradient = result.wire_bytes[:, 2] - examples
     assert (gradient <= 14 * 100 * (301 * 4 + 16)).all()
     assert p.cost.worst_milliseconds > 4 * p.cost.milliseconds

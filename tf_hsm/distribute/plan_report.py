@@ -42,16 +42,17 @@ def _of_shards(cost):
             "a synchronous step waits for it"
         )
     if cost.wire_bytes is not None:
-        gradients = ""
+        gradients, what = "", "h, dx, label, its weight, loss"
         if step.on_replicas:
+            what += ", its gradient"
             gradients = (
                 f"; each replica sends {of_bytes(cost.top.sent_bytes)} of it "
                 "for the gradients of the top"
             )
         lines += [
             f"  on the wire: {cost.wire_bytes_per_example:,} bytes per example "
-            f"(h, dx, label, its weight, loss), {of_bytes(cost.wire_bytes)} a "
-            f"step, {digits(cost.wire_milliseconds)} ms at "
+            f"({what}), {of_bytes(cost.wire_bytes)} a step, "
+            f"{digits(cost.wire_milliseconds)} ms at "
             f"{of_bytes(step.network)}/s each way{gradients}; touched rows and "
             f"their gradients would be {of_bytes(cost.parameter_bytes)}",
             f"  predicted: {digits(cost.top.milliseconds)} ms for the top, "

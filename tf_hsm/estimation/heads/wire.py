@@ -47,7 +47,10 @@ def part(name, setting, network, num_classes, vectors, replicas):
     sent = milliseconds = 0.0
     for examples, width in vectors:
         step = distribute.Step(
-            width=width, dtype=setting.compute_dtype, network=network
+            width=width,
+            dtype=setting.compute_dtype,
+            network=network,
+            on_replicas=replicas is not None,
         )
         if replicas is not None:
             examples *= (replicas - 1) / replicas
