@@ -245,7 +245,7 @@ def test_calibrate(capsys, monkeypatch):
             "group 0 has 1 rows; every group of a pinned tree has two",
         ),
         ("plot two_level --num_classes=3 --output=t", "suffix must be one of"),
-        (f"build two_level --num_classes={10**12} --output=t", "50,000.1 GB"),
+        (f"build two_level --num_classes={10**12} --output=t", "45,000.0 GB"),
         (f"compare huffman --num_classes={10**12}", "70,000.0 GB of memory"),
         (
             "build two_level --num_classes=3 --output=a/b",

@@ -167,7 +167,7 @@ def sent_to_tails(labels, count, size):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [2, 4])
 def test_bytes_that_tails_send(monkeypatch, dtype, count):
-    """Of all tensors that the replicas exchange in a step."""
+    """The bytes of all tensors that replicas exchange in a step."""
     layer = tails.make_head("three", "sgd", count, dtype=dtype)
     inputs, labels, weights = next(tails.batches())
     labels = np.maximum(labels, 0)

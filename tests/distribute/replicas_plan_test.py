@@ -118,7 +118,7 @@ def test_simulation_against_paths(name, count):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [2, 4])
 def test_bytes_that_a_head_sends(monkeypatch, dtype, count):
-    """Of all tensors that the replicas of a head exchange in a step."""
+    """The bytes of all tensors that replicas exchange in a step."""
     head = heads.make_head("ternary", "sgd", count, dtype=dtype)
     inputs, labels, weights = next(heads.batches("ternary"))
     labels = np.maximum(labels, 0)
