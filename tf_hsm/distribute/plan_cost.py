@@ -61,11 +61,12 @@ class PlanCost:
 
     Attributes:
       shards: a `ShardCost` for each device.
-      top: that of the top, which all examples pass; its classes and subtrees
-        are those directly below it, and its shares those of the whole tree.
-        Over replicas, its touched rows and milliseconds are for the part of the
-        batch that one replica has, and its bytes sent are the gradients of the
-        top, which are part of the bytes that each replica sends.
+      top: the `ShardCost` of the top, which all examples pass. Its classes and
+        subtrees lie directly below the top, and its shares are shares of the
+        whole tree. Over replicas, its touched rows and milliseconds are for the
+        part of the batch that one replica has, and its bytes are those of one
+        copy. Its bytes sent are the gradients of the top, which each replica
+        sends among its own bytes.
       largest_work: the largest work of a shard over the mean.
       largest_rows: the largest number of rows of a shard over the mean.
       largest_by_chance: the work of the fullest shard in the mean of the steps,
@@ -74,10 +75,10 @@ class PlanCost:
       wire_bytes: the bytes that all devices send in a step, the device of the
         body among them; None without batch and width, as are those that
         follow.
-      wire_bytes_per_example: of those whose label is in the shard of another
-        device.
-      parameter_bytes: those that would travel instead, if touched rows were
-        fetched from the devices and their gradients sent there.
+      wire_bytes_per_example: the bytes that travel for an example whose label
+        is in the shard of another device.
+      parameter_bytes: the bytes that would travel instead, if the devices sent
+        touched rows and received their gradients.
       wire_milliseconds: what the network takes: for the device of the body, or
         for the replica that sends or receives the most.
       milliseconds: of a step: the top, the network and the slowest shard, as if
