@@ -249,10 +249,32 @@ def test_all_labels_on_one_of_eight():
         ({"shard": 8}, "shard is 8; the plan has 8 shards"),
         ({"shard": -1}, "shard is -1"),
         ({"shard": 1, "counts": counts}, "shard 1 has no class that occurs"),
-        ({"shard": 1, "batches": [[1]]}, "batches are drawn from counts"),
+        ({"shard": 1, "batches": [[1]]}, "say how to draw batches"),
     ):
         with pytest.raises(ValueError, match=message):
             p.simulate(**arguments)
+
+
+def test_nothing_travels():
+    """On one replica, and from a tree without subtrees."""
+    one = plan(Tree.balanced(1000, 10), replicas=1, batch=16, width=WIDTH).cost
+    assert one.wire_bytes == one.wire_milliseconds == 0
+    assert one.shards[0].sent_bytes == one.shards[0].received_bytes == 0
+    for devices in ({"replicas": 4}, {"devices": 4}):
+        flat = plan(Tree.balanced(9, 9), **devices, batch=16, width=WIDTH).cost
+        assert flat.worst_milliseconds == flat.milliseconds
+    assert flat.wire_milliseconds == 0
+
+
+def test_more_replicas_than_subtrees():
+    p = plan(Tree.two_level(9), replicas=5, batch=16, width=WIDTH)
+    assert p.cost.remarks[0] == (
+        "There are 5 replicas, but only 3 subtrees; the other replicas have "
+        "none."
+    )
+    with pytest.raises(ValueError, match="shard 4 has no class that occurs"):
+        p.simulate(shard=4)
+    assert [s.bytes for s in p.cost.shards[3:]] == [p.cost.top.bytes] * 2
 
 
 def test_the_top_binds():

@@ -1,8 +1,8 @@
-"""Bytes of gradients, and of what replicas exchange of them."""
+"""Bytes of gradients, and bytes that replicas exchange to sum them."""
 
 
 def sparse_bytes(rows, width, itemsize, *, bias=True, index_bytes=8):
-    """Returns the bytes of a gradient of some rows, with their numbers.
+    """Returns the bytes of a sparse gradient: values and row numbers.
 
     Args:
       rows: how many rows the gradient has.
@@ -15,16 +15,16 @@ def sparse_bytes(rows, width, itemsize, *, bias=True, index_bytes=8):
 
 
 def exchanged_bytes(gradient_bytes, replicas, *, is_sparse):
-    """Returns the bytes that each replica sends of its gradient.
+    """Returns the bytes that each replica sends to sum a gradient.
 
-    Replicas sum dense gradients around a ring: each sends its gradient twice,
-    but for its own share (Patarasuk and Yuan, 2009: 2 (W - 1) / W of it). They
-    gather sparse gradients: each sends its gradient to all others.
+    Replicas sum dense gradients around a ring: each replica sends 2 (W - 1) / W
+    times the bytes of the gradient (Patarasuk and Yuan, 2009). They gather
+    sparse gradients: each replica sends its gradient to all others.
 
     Args:
-      gradient_bytes: of the gradient of one replica.
-      replicas: W, how many there are.
-      is_sparse: whether the gradient has touched rows alone.
+      gradient_bytes: the bytes of the gradient of one replica.
+      replicas: W, the number of replicas.
+      is_sparse: whether the gradient holds touched rows only.
     """
     others = replicas - 1
     return gradient_bytes * (others if is_sparse else 2 * others / replicas)

@@ -45,7 +45,7 @@ def below_groups(tree, counts, batch):
 
     Args:
       tree: the `Tree`.
-      counts: `[N]`, how often each class is the label, which are checked; or
+      counts: `[N]` checked numbers: how often each class is the label; or
         None, all alike.
       batch: the examples in a step; or None.
 
@@ -78,7 +78,7 @@ def below_units(tree, below, counts, units):
     Args:
       tree: the `Tree`.
       below: what `below_groups` returned.
-      counts: its argument.
+      counts: the counts that `below_groups` took.
       units: `[U]`, rows of the tree; leaves come first, ascending.
     """
     groups = groups_below(tree.group_parents, units)

@@ -26,8 +26,8 @@ class ShardCost:
       bytes: of weights, biases and slots; on a replica with those of its copy
         of the top. None without a width.
       touched_rows: the rows that a batch touches; None without a batch.
-      sent_bytes: the bytes that it sends in a step; None without both, as are
-        those that follow.
+      sent_bytes: the bytes that it sends in a step. None without a batch or a
+        width, as are the attributes below.
       received_bytes: the bytes that it receives in a step.
       milliseconds: the prediction of the cost model for a call; 0 where there
         is nothing to do.
@@ -73,8 +73,8 @@ class PlanCost:
         over the mean of all shards; None without a batch. It is above
         `largest_work`, since labels are drawn.
       wire_bytes: the bytes that all devices send in a step, the device of the
-        body among them; None without batch and width, as are those that
-        follow.
+        body among them. None without a batch or a width, as are the numbers
+        below.
       wire_bytes_per_example: the bytes that travel for an example whose label
         is in the shard of another device.
       parameter_bytes: the bytes that would travel instead, if the devices sent
@@ -110,7 +110,8 @@ def plan_cost(plan):
     step, loads = plan.step, plan.layout.unit_loads
     has_times = step.batch is not None and step.width is not None
     top = _top_cost(plan)
-    below = float(_sums(plan, loads.masses).sum())
+    # As the masses of a shard: of a shard with all units nothing is left.
+    below = float(loads.masses[plan.layout.num_leaf_units :].sum())
     shards = tuple(
         _shard_cost(plan, shard, top, below) for shard in plan.shards
     )
@@ -156,6 +157,7 @@ def _step_costs(plan, top, shards, below):
     step, num_classes = plan.step, plan.tree.num_classes
     touched = sum(s.touched_rows for s in shards)
     sent = sum(s.sent_bytes for s in shards)
+    any_below = below > 0
     if step.on_replicas:
         network = max(
             step.exchange_milliseconds(*examples, num_classes)
@@ -164,12 +166,16 @@ def _step_costs(plan, top, shards, below):
             )
         )
         gathering = 1e3 * top.sent_bytes / step.network
-        worst = step.exchange_milliseconds(*_exchanged(plan, 1, 1), num_classes)
+        worst = step.exchange_milliseconds(
+            *_exchanged(plan, any_below, any_below), num_classes
+        )
         network, worst = network + gathering, worst + gathering
     else:
         sent += sum(s.received_bytes for s in shards)
         network = step.wire_milliseconds(sent)
-        worst = step.wire_milliseconds(step.wire_bytes(step.batch, num_classes))
+        worst = step.wire_milliseconds(
+            step.wire_bytes(step.batch * any_below, num_classes)
+        )
     return {
         "wire_bytes": sent,
         "wire_bytes_per_example": step.wire_bytes(1, num_classes),

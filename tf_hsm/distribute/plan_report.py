@@ -46,7 +46,7 @@ def _of_shards(cost):
         if step.on_replicas:
             what += ", its gradient"
             gradients = (
-                f"; each replica sends {of_bytes(cost.top.sent_bytes)} of it "
+                f"; each replica sends {of_bytes(cost.top.sent_bytes)} "
                 "for the gradients of the top"
             )
         lines += [

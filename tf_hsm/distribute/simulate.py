@@ -13,8 +13,8 @@ def simulate(plan, batches, counts, batch, steps, seed, shard):
         batches = _draw(plan, counts, batch, steps, seed, shard)
     elif counts is not None or batch is not None or shard is not None:
         raise ValueError(
-            "batches are drawn from counts, or given; counts, batch or shard "
-            "are for the former"
+            "counts, batch or shard is given, but they say how to draw "
+            "batches; leave out these arguments, or batches"
         )
     counter = _Counter(plan)
     results = [counter.count(labels, i) for i, labels in enumerate(batches)]

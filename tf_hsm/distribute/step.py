@@ -77,7 +77,7 @@ class Step:
             losses.
           arriving: examples of other devices, whose gradient by the inputs and
             losses it sends back.
-          num_classes: N; labels of 32 bits can tell so many apart, or not.
+          num_classes: N; labels have 32 bits where N < 2**31, else 64 bits.
         """
         vector = self.width * _BYTES[self.dtype]
         loss = max(_BYTES[self.dtype], 4)

@@ -29,9 +29,10 @@ def remarks(plan):
         return
     subtrees = plan.layout.num_units - plan.layout.num_leaf_units
     if subtrees < len(plan.devices):
+        what = "replicas" if plan.step.on_replicas else "devices"
         yield (
-            f"There are {len(plan.devices):,} devices, but only {subtrees:,} "
-            f"subtree{'s' * (subtrees != 1)}; the other devices have nothing."
+            f"There are {len(plan.devices):,} {what}, but only {subtrees:,} "
+            f"subtree{'s' * (subtrees != 1)}; the other {what} have none."
         )
     work, rows = plan.layout.unit_loads.work, plan.layout.unit_loads.rows
     shares = {

@@ -36,7 +36,8 @@ def row_masses(arrays, levels, counts):
 def passing(arrays, levels, counts):
     """Returns the probability that a label passes each group, `[G]`.
 
-    It takes no memory for rows or classes, of which there may be many more.
+    No array has an entry for each row or class: there may be many more rows
+    and classes than groups.
 
     Raises:
       ValueError: a count is negative, infinite or NaN, or all are zero.
