@@ -208,6 +208,12 @@ def test_tails_by_sizes_alone():
     assert found.replicas == made.replicas
 
 
+def test_tails_on_one_replica():
+    """As the head that is whole."""
+    one = estimate_tails("sgd", replicas=1, shards=1)
+    assert str(one) == str(estimate_tails("sgd", replicas=1, shards=None))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -230,6 +236,10 @@ def test_tails_by_sizes_alone():
         (
             lambda: estimate_tails("sgd", replicas=1),
             "shards is 4, but adaptive has no estimate",
+        ),
+        (
+            lambda: estimate_tails("sgd", replicas=1, shards=0),
+            "shards is 0; it must be at least 1",
         ),
     ],
 )

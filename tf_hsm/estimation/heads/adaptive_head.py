@@ -30,10 +30,10 @@ class AdaptiveHead(Head):
       counts: `[N]`, by falling frequency, how often each class is the label.
       options: the `TreeOptions` of the shortlist.
       tail_bias: whether the rows of tails have biases.
-      shards: over how many replicas the tails lie in turn; None: the head is
-        whole.
+      shards: the number of replicas that have the tails in turn; None: the
+        head is whole.
       network: bytes a second out of each replica, and into it.
-      on_replicas: whether so many replicas train the model.
+      on_replicas: whether as many replicas train the model.
     """
 
     spec: ClusterSpec
@@ -58,7 +58,8 @@ class AdaptiveHead(Head):
         return dataclasses.replace(self, on_replicas=self.shards is not None)
 
     def _parts(self, setting, width):
-        if self.shards is not None and not self.on_replicas:
+        replicas = self.shards or 1
+        if replicas > 1 and not self.on_replicas:
             raise ValueError(
                 f"shards is {self.shards}, but {self.name} has no estimate for "
                 "tails on the devices of one process; give replicas the same "
@@ -69,13 +70,12 @@ class AdaptiveHead(Head):
         widths = self.spec.widths_for(width, len(clusters.cutoffs))
         groups, *tails = clusters.split(self.counts)
         options, of_shortlist = self.options, setting
-        if self.shards is not None:
+        if replicas > 1:
             options, of_shortlist = options.on_copies(setting)
         parts = self._cluster(
             "shortlist", clusters.shortlist_tree, groups, options
         ).parts(of_shortlist, width)
         of_tails = dataclasses.replace(self.options, use_bias=self.tail_bias)
-        replicas = self.shards or 1
         on_replicas = [[] for _ in range(replicas)]
         vectors = []
         for number, (tree, counts) in enumerate(
@@ -94,7 +94,7 @@ class AdaptiveHead(Head):
             on_replicas[(number - 1) % replicas] += tail.parts(routed, narrow)
             vectors.append((setting.tokens * share, narrow))
         parts += max(on_replicas, key=lambda x: sum(p.parameters for p in x))
-        if self.shards is not None:
+        if replicas > 1:
             # Products have the type of the variables, and labels 64 bits.
             sent = wire.part(
                 self.name,
@@ -102,7 +102,7 @@ class AdaptiveHead(Head):
                 self.network,
                 _INT64,
                 vectors,
-                self.shards,
+                replicas,
             )
             parts.append(sent)
         return parts
@@ -170,8 +170,13 @@ def named(
 ):
     """Returns the head of N classes; `options` are of `AdaptiveSoftmax`.
 
-    With `shards`, it is for as many replicas, each of which has some tails.
+    With `shards`, as many replicas have the tails in turn.
+
+    Raises:
+      ValueError: an argument is out of its range.
     """
+    if shards is not None:
+        shards = _checks.check_int("shards", shards, 1)
     layer = AdaptiveSoftmax(
         passed.num_classes_of(classes),
         counts=None if isinstance(counts, str) else counts,

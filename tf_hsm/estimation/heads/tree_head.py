@@ -71,12 +71,14 @@ class TreeOptions:
         )
 
     def on_copies(self, setting):
-        """Returns what rows have of which each replica has a copy.
+        """Returns the options and the setting of rows that replicas copy.
 
-        All copies take the gradients of all replicas.
+        The optimizer of the head updates each copy by the gradients of all
+        replicas, so that the replicas exchange gradients.
 
         Returns:
-          The options, and the setting with the slots of the head's optimizer.
+          The options without an optimizer, and the setting with the slots of
+          the head's optimizer.
         """
         own = slots.of(self.optimizer)
         return (

@@ -5,16 +5,15 @@ from tf_hsm.estimation.part import Part, Work
 
 
 def check_replicas(replicas, shards, options):
-    """Checks that so many replicas can have a head with so many shards.
+    """Checks that each replica can have one shard of a head.
 
     Args:
-      replicas: how many there are.
-      shards: over how many devices the head is cut.
+      replicas: the number of replicas.
+      shards: the number of devices over which the head is cut.
       options: the `TreeOptions` of the head.
 
     Raises:
-      ValueError: these are different numbers, or the head has no optimizer of
-        its own.
+      ValueError: the numbers differ, or the head has no optimizer of its own.
     """
     if options.optimizer is None:
         raise ValueError(
@@ -29,20 +28,20 @@ def check_replicas(replicas, shards, options):
 
 
 def part(name, setting, network, num_classes, vectors, replicas):
-    """Returns the `Part` of the bytes for examples.
+    """Returns the `Part` of the bytes that shards exchange for examples.
 
-    With replicas, each sends its examples to the shards of other replicas, and
-    sends back results for as many examples of these, in the mean. Otherwise the
-    device of the body sends all examples to shards.
+    A replica sends its examples to the shards of other replicas, and results
+    for as many examples of the other replicas, in the mean. A body on one
+    device sends all examples to shards.
 
     Args:
-      name: of the head.
+      name: the name of the head.
       setting: the `Setting` of a replica, or of the device of the body.
       network: bytes a second out of the device, and into it.
       num_classes: N.
       vectors: pairs: how many examples have their label in a shard, and the
         width of the vectors that the shard takes.
-      replicas: how many there are; None for a body on one device.
+      replicas: the number of replicas; None for a body on one device.
     """
     sent = milliseconds = 0.0
     for examples, width in vectors:
