@@ -333,7 +333,8 @@ def test_arguments():
     p = plan(tree, replicas=3)
     assert p == plan(tree, 3)
     assert p.step.on_replicas and not plan(tree, 3).step.on_replicas
-    assert p.on(2).step == p.step
+    assert p.on(2).step == p.on("replicas").step == p.step
+    assert p.on(["CPU:0", "CPU:0"]).step == plan(tree, 3).step
     config = json.loads(json.dumps(p.get_config()))
     assert Plan.from_config(config, tree).step == p.step
     # A config of a version without replicas.

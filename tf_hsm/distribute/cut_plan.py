@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -100,17 +101,19 @@ class Plan(Immutable):
     def on(self, devices) -> "Plan":
         """Returns the plan of the same cut for other devices.
 
-        The devices are replicas if those of this plan are.
-
         Args:
-          devices: as in `tf_hsm.distribute.plan`.
+          devices: as in `tf_hsm.distribute.plan`. A number of devices stands
+            for replicas if the devices of this plan are replicas.
         """
+        step = self.step
+        if isinstance(devices, Iterable):  # names, or "replicas"
+            step = dataclasses.replace(step, on_replicas=False)
         return Plan(
             self.tree,
             devices,
             unit_rows=self.layout.unit_rows,
             unit_loads=self.layout.unit_loads,
-            step=self.step,
+            step=step,
         )
 
     def simulate(
