@@ -55,21 +55,14 @@ def waiting(plan, labels, counts, steps):
       counts: what `counts_of` returned.
       steps: how many steps.
     """
-    batch, batches = plan.step.batch, None
+    shard = None
     if labels == "worst":
         # Any class of the shard with the most rows.
-        shard = max(plan.shards, key=lambda s: s.num_rows)
-        rng = np.random.default_rng(0)
-        places = shard.first_place + rng.integers(
-            shard.num_classes, size=[steps, batch]
-        )
-        batches = plan.layout.place_classes[places]
-        result = plan.simulate(batches)
-    else:
-        result = plan.simulate(counts=counts, steps=steps)
+        shard = int(np.argmax([shard.num_rows for shard in plan.shards]))
+    result = plan.simulate(counts=counts, steps=steps, shard=shard)
     return Waiting(
         labels=labels,
-        batch=batch,
+        batch=plan.step.batch,
         shards=len(plan.devices),
         largest=result.largest_work,
         expected=None if labels == "worst" else plan.cost.largest_by_chance,

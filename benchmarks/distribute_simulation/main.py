@@ -42,10 +42,16 @@ _MAX_SHARDS = count_flags.define(
 _SLOTS = flags.DEFINE_integer(
     "slots", 0, "Numbers of an optimizer for each weight.", lower_bound=0
 )
+_REPLICAS = flags.DEFINE_bool(
+    "replicas",
+    True,
+    "Whether each device is a replica, with a part of the batch and a copy of "
+    "the top; else one more device has the body and the top.",
+)
 _NETWORK = flags.DEFINE_float(
     "network",
     1.25e9,
-    "Bytes a second into, and likewise out of, the device of the body.",
+    "Bytes a second into, and out of, each replica, or the device of the body.",
     lower_bound=1.0,
 )
 _BANDWIDTH = flags.DEFINE_float(
@@ -96,7 +102,7 @@ def _simulate(batches):
         for batch in batches:
             plan = distribute.plan(
                 tree,
-                1,
+                **{"replicas" if _REPLICAS.value else "devices": 1},
                 counts=counts,
                 batch=batch,
                 width=_WIDTH.value,
@@ -153,7 +159,11 @@ def _on_paper(batch):
     for depth in (2, 3):
         fanout = on_paper.fanout_of(_PAPER_CLASSES.value, depth)
         step = distribute.Step.of(
-            batch=batch, width=_WIDTH.value, dtype="float32", **_step_options()
+            batch=batch,
+            width=_WIDTH.value,
+            dtype="float32",
+            on_replicas=_REPLICAS.value,
+            **_step_options(),
         )
         points = [
             on_paper.point(fanout, depth, count, step) for count in _shards()

@@ -2,7 +2,8 @@
 
 No array is made of its classes, so that there may be a billion. A tree has L
 levels of groups of k rows; its top is the root's group, whose k subtrees are
-spread. Labels are uniform, or all in one shard.
+spread. Each device is a replica with a copy of the top, or one more device has
+the top. Labels are uniform, or all in one shard.
 """
 
 from typing import NamedTuple
@@ -16,8 +17,9 @@ class Point(NamedTuple):
     Attributes:
       shards: how many.
       num_bytes: those of the fullest device: weights, biases and slots.
-      top: milliseconds of the top.
-      network: milliseconds of what goes to the devices and comes back.
+      top: milliseconds of the top; of a replica, for its part of the batch.
+      network: milliseconds of the network, labels being uniform.
+      worst_network: milliseconds of the network, all labels being in one shard.
       mean: milliseconds of the mean shard.
       slowest: milliseconds of the slowest shard, labels being uniform.
       worst: milliseconds of the shard that has all labels.
@@ -27,6 +29,7 @@ class Point(NamedTuple):
     num_bytes: float
     top: float
     network: float
+    worst_network: float
     mean: float
     slowest: float
     worst: float
@@ -44,7 +47,7 @@ class Point(NamedTuple):
     @property
     def total_of_worst(self):
         """Likewise, where all labels are in one shard."""
-        return self.top + self.network + self.worst
+        return self.top + self.worst_network + self.worst
 
 
 def fanout_of(num_classes, depth):
@@ -89,12 +92,44 @@ def point(fanout, depth, count, step):
         return step.milliseconds(scored, touched(size, among, examples))
 
     below = sum(fanout ** (level + 1) for level in range(1, depth))
+    num_bytes, of_top = step.bytes_of(below * max(shares)), batch
+    network, worst_network = (
+        _milliseconds(step, fanout, depth, count, share)
+        for share in (shares, [1.0])
+    )
+    if step.on_replicas:
+        num_bytes += step.bytes_of(fanout)
+        of_top = -(-batch // count)
     return Point(
         shards=count,
-        num_bytes=step.bytes_of(below * max(shares)),
-        top=step.milliseconds(batch * fanout, fanout),
-        network=step.wire_milliseconds(step.wire_bytes(batch, fanout**depth)),
+        num_bytes=num_bytes,
+        top=step.milliseconds(of_top * fanout, fanout),
+        network=network,
+        worst_network=worst_network,
         mean=sum(shard(size, units, batch) for size in sizes) / count,
         slowest=shard(sizes[0], sizes[0], largest / work),
         worst=shard(sizes[0], sizes[0], batch),
+    )
+
+
+def _milliseconds(step, fanout, depth, count, shares):
+    """Returns the milliseconds of the network.
+
+    Args:
+      step: the `tf_hsm.distribute.Step`.
+      fanout: as of `point`.
+      depth: as of `point`.
+      count: as of `point`.
+      shares: the shares of the labels in the busy shards.
+    """
+    batch, num_classes = step.batch, fanout**depth
+    if not step.on_replicas:
+        return step.wire_milliseconds(step.wire_bytes(batch, num_classes))
+    own = batch / count
+    gradients = step.top_gradient_bytes(fanout, count)
+    return 1e3 * gradients / step.network + max(
+        step.exchange_milliseconds(
+            own * (1 - share), (batch - own) * share, num_classes
+        )
+        for share in shares
     )

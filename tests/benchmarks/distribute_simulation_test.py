@@ -13,10 +13,11 @@ from tf_hsm.tree import Tree
 @pytest.mark.parametrize("fanout, depth", [(40, 2), (11, 3), (6, 4)])
 @pytest.mark.parametrize("count", [1, 3, 8, 64])
 @pytest.mark.parametrize("batch", [5, 3000])
-def test_formulae_are_those_of_a_plan(fanout, depth, count, batch):
+@pytest.mark.parametrize("kind", ["devices", "replicas"])
+def test_formulae_are_those_of_a_plan(fanout, depth, count, batch, kind):
     tree = Tree.balanced(fanout**depth, fanout)
     plan = distribute.plan(
-        tree, count, counts=None, batch=batch, width=7, top=1, bandwidth=1e9
+        tree, **{kind: count}, batch=batch, width=7, top=1, bandwidth=1e9
     )
     assert plan.layout.num_units == fanout
     point = on_paper.point(fanout, depth, count, plan.step)

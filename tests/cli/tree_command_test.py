@@ -152,9 +152,21 @@ def test_plan(capsys):
     options = {"top": 3, "slots": 2, "network": 1e6}
     plan = distribute.plan(tree, 2, counts=COUNTS, batch=64, width=8, **options)
     assert out == str(plan).splitlines()
+    status, out, err = run(
+        capsys,
+        *("plan", "two_level", "--counts=words.txt", "--replicas=2"),
+        *("--batch=64", "--width=8"),
+    )
+    assert (status, err) == (0, [])
+    plan = distribute.plan(tree, replicas=2, counts=COUNTS, batch=64, width=8)
+    assert out == str(plan).splitlines()
     for arguments, message in (
         ("plan two_level --num_classes=9 --devices=0", "devices is 0;"),
-        ("plan two_level --num_classes=9", "--devices"),
+        ("plan two_level --num_classes=9", "--replicas --devices"),
+        (
+            "plan two_level --num_classes=9 --devices=2 --replicas=2",
+            "not allowed with argument --devices",
+        ),
         (
             "plan two_level --num_classes=9 --devices=2 --network=0",
             "network is 0.0; it must be a positive number",
@@ -233,7 +245,7 @@ def test_calibrate(capsys, monkeypatch):
             "group 0 has 1 rows; every group of a pinned tree has two",
         ),
         ("plot two_level --num_classes=3 --output=t", "suffix must be one of"),
-        (f"build two_level --num_classes={10**12} --output=t", "50,000.1 GB"),
+        (f"build two_level --num_classes={10**12} --output=t", "45,000.0 GB"),
         (f"compare huffman --num_classes={10**12}", "70,000.0 GB of memory"),
         (
             "build two_level --num_classes=3 --output=a/b",

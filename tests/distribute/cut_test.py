@@ -8,7 +8,7 @@ import pytest
 from tests.support import trees
 from tests.support.pairs import all_pairs
 from tf_hsm.distribute import cut as cuts
-from tf_hsm.distribute.below import below_rows
+from tf_hsm.distribute.below import below_groups, below_units
 from tf_hsm.distribute.intervals import intervals
 from tf_hsm.tree import Tree
 
@@ -49,7 +49,7 @@ def counts_of(tree, kind):
 
 
 def units_of(tree, kind, top):
-    below = below_rows(tree, counts_of(tree, kind), None)
+    below = below_groups(tree, counts_of(tree, kind), None)
     return cuts.cut(tree, below.rows, below.work, top)
 
 
@@ -83,11 +83,15 @@ def test_below(name, kind):
     tree = trees.CATALOGUE[name]()
     counts = counts_of(tree, kind)
     wanted = below_by_paths(tree, counts, 17)
-    for values, expected in zip(
-        below_rows(tree, counts, 17), wanted, strict=True
-    ):
-        np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
-    assert below_rows(tree, counts, None).touched is None
+    below = below_groups(tree, counts, 17)
+    is_leaf = tree.row_children < 0
+    rows = np.concatenate([np.flatnonzero(is_leaf), np.flatnonzero(~is_leaf)])
+    found = below_units(tree, below, counts, rows)
+    for values, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(
+            values, expected[rows], rtol=1e-9, atol=1e-12
+        )
+    assert below_groups(tree, counts, None).touched is None
 
 
 @pytest.mark.parametrize(
@@ -120,10 +124,12 @@ def test_no_unit_is_larger_than_wanted(top):
     """Where groups are small enough, none has more than 1 / top."""
     tree = Tree.balanced(5000, 2)
     for kind in ("alike", "zipf"):
-        below = below_rows(tree, counts_of(tree, kind), None)
+        below = below_groups(tree, counts_of(tree, kind), None)
         units = cuts.cut(tree, below.rows, below.work, top)
+        groups = tree.row_children[units]
+        assert (groups > 0).all()
         for values in (below.rows, below.work):
-            share = values[units] / values[:2].sum()
+            share = values[groups] / (values[0] - 2)
             assert share.max() <= 1 / top
 
 

@@ -1,5 +1,7 @@
 """`tf_hsm.estimate` of a head over replicas, against one that is built."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -65,8 +67,8 @@ def test_what_travels():
     shards = np.searchsorted(first_places, places, side="right") - 1
     replicas = np.arange(BATCH) * REPLICAS // BATCH
     leave = ((shards >= 0) & (shards != replicas)).sum() / REPLICAS
-    # Inputs and their gradient; label, weight and loss.
-    counted = leave * (2 * WIDTH * 4 + 3 * 4)
+    # Inputs and their gradient; label, weight, loss and its gradient.
+    counted = leave * (2 * WIDTH * 4 + 4 * 4)
     top, _, wire = found.parts
     sent = wire.forward.bytes + wire.backward.bytes
     assert sent == pytest.approx(counted, rel=0.05)
@@ -100,6 +102,118 @@ def test_in_a_model():
     assert "not counted" in str(found)
 
 
+def estimate_tails(rule, **options):
+    """An adaptive softmax by its sizes alone."""
+    options = {"replicas": REPLICAS, "shards": REPLICAS, **options}
+    return tf_hsm.estimate(
+        None,
+        "adaptive",
+        num_classes=5000,
+        head_optimizer=rule,
+        **OPTIONS,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("form", tails.FORMS)
+@pytest.mark.parametrize("count", [2, 4])
+def test_bytes_of_tails(form, count):
+    """The shortlist, the projections and the tails of the fullest replica."""
+    layer = tails.make_head(form, "lazy_adam", count)
+    found = tf_hsm.estimate(
+        None, layer, dtype="float64", **OPTIONS | {"width": tails.WIDTH}
+    )
+    assert found.replicas.count == count
+    parts = {part.name.removeprefix(layer.name): part for part in found.parts}
+    of_tails = [0] * count
+    for i, tail in enumerate(layer._head.tails):
+        of_tails[i % count] += bytes_of(tail.head.variables())
+    own = [p for name, p in parts.items() if re.fullmatch(r" tail \d", name)]
+    assert sum(p.parameter_bytes for p in own) == max(of_tails)
+    assert sum(p.slot_bytes for p in own) == 2 * max(of_tails)
+    shortlist = parts[" shortlist"]
+    assert shortlist.parameter_bytes == bytes_of(
+        layer._head.shortlist.variables()
+    )
+    assert shortlist.slot_bytes == 2 * shortlist.parameter_bytes
+    projections = [p for p in found.parts if p.kind == "projection"]
+    assert sum(p.parameter_bytes for p in projections) == bytes_of(
+        tails.projections_of(layer)
+    )
+    # The gradient of the shortlist goes to each other replica, the gradients of
+    # projections go around a ring.
+    dense = sum(p.gradient_bytes for p in projections)
+    assert found.replicas.wire_bytes == pytest.approx(
+        (count - 1) * (shortlist.gradient_bytes + 2 * dense / count)
+    )
+
+
+def sent_to_tails(labels, count, size):
+    """The bytes for labels in the tails "three", of numbers of `size` bytes.
+
+    The products and their gradient; label, weight, loss and its gradient.
+    """
+    ranks = np.empty(tails.N, int)
+    ranks[np.argsort(-tails.COUNTS, kind="stable")] = np.arange(tails.N)
+    tail = np.searchsorted([10, 20, 40], ranks[labels], side="right")
+    replica = np.arange(labels.size) * count // labels.size
+    return sum(
+        ((tail == number) & (replica != (number - 1) % count)).sum()
+        * (2 * width * size + 8 + 3 * size)
+        for number, width in ((1, 4), (2, 2), (3, 1))
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_bytes_that_tails_send(monkeypatch, dtype, count):
+    """The bytes of all tensors that replicas exchange in a step."""
+    layer = tails.make_head("three", "sgd", count, dtype=dtype)
+    inputs, labels, weights = next(tails.batches())
+    labels = np.maximum(labels, 0)
+    sent = heads.sent_in_a_step(
+        monkeypatch,
+        count,
+        tails.step_of(layer, tails.make_optimizer(layer, count)),
+        [inputs.astype(dtype), labels, weights.astype(dtype)],
+    )
+    size = np.dtype(dtype).itemsize
+    assert sent.sum() == sent_to_tails(labels, count, size) > 0
+
+
+def test_what_travels_to_tails():
+    """As for labels that are drawn."""
+    layer = tails.make_head("three", "sgd", 2)
+    found = tf_hsm.estimate(
+        None, layer, dtype="float64", **OPTIONS | {"width": tails.WIDTH}
+    )
+    probs = tails.COUNTS / tails.COUNTS.sum()
+    labels = np.random.default_rng(0).choice(tails.N, size=BATCH, p=probs)
+    wire = found.parts[-1]
+    assert wire.kind == "network"
+    sent = 2 * (wire.forward.bytes + wire.backward.bytes)
+    assert sent == pytest.approx(sent_to_tails(labels, 2, 8), rel=0.05)
+
+
+def test_tails_by_sizes_alone():
+    """As the layer that is made under the strategy."""
+    with heads.strategy_of(REPLICAS).scope():
+        layer = tf_hsm.layers.AdaptiveSoftmax(
+            5000, devices="replicas", optimizer="sgd"
+        )
+    made = tf_hsm.estimate(None, layer, **OPTIONS)
+    found = estimate_tails("sgd")
+    for field in ("parameter_bytes", "slot_bytes", "gradient_bytes"):
+        assert getattr(found, field) == getattr(made, field)
+    assert found.replicas == made.replicas
+
+
+def test_tails_on_one_replica():
+    """As the head that is whole."""
+    one = estimate_tails("sgd", replicas=1, shards=1)
+    assert str(one) == str(estimate_tails("sgd", replicas=1, shards=None))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -111,9 +225,21 @@ def test_in_a_model():
         ),
         (
             lambda: tf_hsm.estimate(
-                None, tails.make_head("one", "sgd", 2), **OPTIONS
+                None, tails.make_head("one", "sgd", 2), replicas=3, **OPTIONS
             ),
-            "tails on replicas, for which there is no estimate",
+            "replicas is 3, but .* is over 2 replicas",
+        ),
+        (
+            lambda: estimate_tails(None),
+            "give head_optimizer",
+        ),
+        (
+            lambda: estimate_tails("sgd", replicas=1),
+            "shards is 4, but adaptive has no estimate",
+        ),
+        (
+            lambda: estimate_tails("sgd", replicas=1, shards=0),
+            "shards is 0; it must be at least 1",
         ),
     ],
 )

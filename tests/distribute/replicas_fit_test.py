@@ -156,8 +156,6 @@ def test_bad_arguments():
         HierarchicalSoftmax(TREE, devices="replicas")
     with pytest.raises(ValueError, match="needs an optimizer of the layer's"):
         AdaptiveSoftmax(NUM_CLASSES, devices="replicas")
-    with pytest.raises(ValueError, match=r"AdaptiveSoftmax alone"):
-        distribute.plan(TREE, "replicas")
     outside = HierarchicalSoftmax(TREE, **options)
     optimizer = tf_hsm.optimizers.SGD(0.1)
     with strategy.scope():

@@ -11,6 +11,7 @@ from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree, distribute
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.losses import HeadLoss
+from tf_hsm.runtime import replicas
 
 N, WIDTH, BATCH, STEPS = 60, 5, 12, 50
 COUNTS = 1 / np.arange(1.0, N + 1)
@@ -124,6 +125,29 @@ def train(head, name, count=None):
         found = on_replicas(*(split(strategy, values) for values in batch))
         results.append([joined(strategy, values) for values in found])
     return results if count == "workers" else (results, state(head))
+
+
+def sent_in_a_step(monkeypatch, count, step, batch):
+    """Returns the bytes `[count]` that each replica sends to others.
+
+    The step runs eagerly, and each replica has an equal part of the batch. The
+    gradients of copies do not count.
+    """
+    monkeypatch.setitem(SIZES, count, [BATCH // count] * count)
+    sent = np.zeros(count)
+    by_sender = replicas._by_sender
+
+    def counted(strategy, *parts):
+        rows = by_sender(strategy, *parts)
+        for sender, row in enumerate(rows):
+            for i, part in enumerate(row):
+                sent[sender] += part.numpy().nbytes * (i % count != sender)
+        return rows
+
+    monkeypatch.setattr(replicas, "_by_sender", counted)
+    strategy = strategy_of(count)
+    strategy.run(step, tuple(split(strategy, values) for values in batch))
+    return sent
 
 
 def split(strategy, values):

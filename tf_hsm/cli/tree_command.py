@@ -151,6 +151,7 @@ def _plan(flags, options):
         result = distribute.plan(
             tree,
             flags.devices,
+            replicas=flags.replicas,
             counts=options.counts,
             batch=options.batch,
             width=options.width,

@@ -16,7 +16,7 @@ examples:
   python -m tf_hsm tree build embeddings:vectors.npy --output=tree.npz
   python -m tf_hsm tree inspect tree.npz --counts=words.txt
   python -m tf_hsm tree plot tree.npz --counts=words.txt --output=tree.png
-  python -m tf_hsm tree plan tree.npz --counts=words.txt --devices=8
+  python -m tf_hsm tree plan tree.npz --counts=words.txt --replicas=8
 """
 
 
@@ -64,8 +64,17 @@ def add(commands):
 
 
 def _add_plan_options(command):
-    command.add_argument(
-        "--devices", type=int, required=True, help="how many there are"
+    devices = command.add_mutually_exclusive_group(required=True)
+    devices.add_argument(
+        "--replicas",
+        type=int,
+        help="how many replicas there are; each has a shard, and trains the "
+        "body on its part of the batch",
+    )
+    devices.add_argument(
+        "--devices",
+        type=int,
+        help="how many devices have a shard, beside the device of the body",
     )
     command.add_argument(
         "--top",
@@ -83,8 +92,8 @@ def _add_plan_options(command):
         "--network",
         type=float,
         default=1.25e9,
-        help="bytes a second into, and out of, the device of the body; "
-        "%(default)s",
+        help="bytes a second into, and out of, the device of the body, or each "
+        "replica; %(default)s",
     )
 
 

@@ -1,10 +1,15 @@
-"""What lies below each row of a tree, and what a step has to do there."""
+"""What lies below the rows of a tree, and what a step has to do there.
+
+The arrays have an entry for each group, or for each unit of a plan, and none
+for each class: a hundred million classes may lie in ten thousand groups.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tf_hsm.tree import masses
+from tf_hsm.tree.arrays import groups_below, groups_of, sum_groups_to_root
+from tf_hsm.tree.masses import leaf_counts, passing
 
 
 class Below(NamedTuple):
@@ -31,45 +36,68 @@ class Below(NamedTuple):
         return Below(*(x if x is None else function(x) for x in self))
 
 
-def below_rows(tree, counts, batch):
-    """Returns what is `Below` each row of a tree.
+def below_groups(tree, counts, batch):
+    """Returns what is `Below` the row above each group, `[G]`.
 
-    An example whose path has row c of a group of k rows scores k and what it
-    scores below c: its square is k^2, twice k times the latter, and the square
-    of that.
+    The entry of the root's group is for the whole tree. An example that passes
+    a group of k rows scores k and what it scores below its row c of the group:
+    its square is k^2, twice k times the latter, and the square of that.
 
     Args:
       tree: the `Tree`.
-      counts: `[N]`, how often each class is the label; or None, all alike.
+      counts: `[N]` checked numbers: how often each class is the label; or
+        None, all alike.
       batch: the examples in a step; or None.
+
+    Raises:
+      ValueError: all counts are zero.
     """
-    arrays, levels = tree._arrays, tree._levels
-    offsets, parents, _ = arrays
+    levels = tree._levels
+    masses = passing(tree._arrays, levels, counts)
+    above = groups_of(tree.group_offsets, tree.group_parents)
     fanouts = tree._group_weight_rows
-    passing = masses.row_masses(arrays, levels, counts)
-    touched_groups = None
+    rows = fanouts.astype(np.float64)
+    work = fanouts * masses
+    squares = fanouts * work
+    touched = None
     if batch is not None:
         with np.errstate(divide="ignore"):  # log 0: a group that all pass
-            touched_groups = -fanouts * np.expm1(
-                batch * np.log1p(-masses.group_masses(arrays, passing))
-            )
-    rows, work, squares = (np.zeros(tree.num_rows) for _ in range(3))
-    touched = None if batch is None else np.zeros(tree.num_rows)
-    for begin, end in zip(levels[-2:0:-1], levels[:1:-1], strict=True):
-        first = offsets[begin]
-        span, starts = slice(first, offsets[end]), offsets[begin:end] - first
-        above, groups = parents[begin:end], slice(begin, end)
-        size = fanouts[groups]
+            touched = -fanouts * np.expm1(batch * np.log1p(-masses))
+        sum_groups_to_root(touched, above, levels)
+    sum_groups_to_root(rows, above, levels)
+    own = work.copy()
+    sum_groups_to_root(work, above, levels)
+    squares += 2 * fanouts * (work - own)
+    sum_groups_to_root(squares, above, levels)
+    return Below(masses, rows, work, squares, touched)
 
-        def total(values, span=span, starts=starts):
-            return np.add.reduceat(values[span], starts)
 
-        rows[above] = size + total(rows)
-        scored = total(work)
-        work[above] = size * passing[above] + scored
-        squares[above] = size * (size * passing[above] + 2 * scored) + total(
-            squares
+def below_units(tree, below, counts, units):
+    """Returns what is `Below` some rows, `[U]`.
+
+    Args:
+      tree: the `Tree`.
+      below: what `below_groups` returned.
+      counts: the counts that `below_groups` took.
+      units: `[U]`, rows of the tree; leaves come first, ascending.
+    """
+    groups = groups_below(tree.group_parents, units)
+    leaves = units[groups < 0]
+    loads = below.map(
+        lambda values: np.append(
+            np.zeros(leaves.size), values[groups[groups >= 0]]
         )
-        if touched is not None:
-            touched[above] = touched_groups[groups] + total(touched)
-    return Below(passing, rows, work, squares, touched)
+    )
+    if counts is None:
+        loads.masses[: leaves.size] = 1 / tree.num_classes
+    elif leaves.size:
+        scaled = counts.max()
+        total = sum(
+            (found / scaled).sum()
+            for _, found in leaf_counts(tree._arrays, counts)
+        )
+        for rows, found in leaf_counts(tree._arrays, counts):
+            at = np.minimum(np.searchsorted(leaves, rows), leaves.size - 1)
+            is_leaf = leaves[at] == rows
+            loads.masses[at[is_leaf]] = found[is_leaf] / scaled / total
+    return loads

@@ -7,6 +7,8 @@ import heapq
 
 import numpy as np
 
+from tf_hsm.tree.arrays import groups_below, groups_of, ranges
+
 # The most rows of a top, for each subtree that is wanted. Below it, an example
 # scores as many rows as before; above, every example's are on one device.
 _TOP_ROWS = 16
@@ -27,42 +29,47 @@ def cut(tree, rows, work, top):
 
     Args:
       tree: the `Tree`.
-      rows: `[R]`, the rows below each row.
-      work: `[R]`, the mean number of these that an example scores.
+      rows: `[G]`, the rows of each group and below.
+      work: `[G]`, the mean number of these that an example scores.
       top: about how many subtrees there shall be.
     """
-    offsets, child = tree.group_offsets, tree.row_children
-    end = int(offsets[1])
-    shares = np.maximum(_shares(rows, end), _shares(work, end))
+    offsets, parents, _ = tree._arrays
+    fanouts = np.diff(offsets)
+
+    def children(group):
+        return np.arange(*np.searchsorted(parents, offsets[group : group + 2]))
+
+    first = slice(1, 1 + children(0).size)
+    shares = np.maximum(_shares(rows, first), _shares(work, first))
     # No more than 2 top subtrees have so much.
-    large = np.flatnonzero(shares * top > 1)
+    is_large = shares * top > 1
     opened = np.zeros(tree.num_groups, bool)
     opened[0] = True
-    num_rows = end
-    waiting = [(-shares[row], int(row)) for row in large[large < end]]
+    num_rows = int(fanouts[0])
+    waiting = [(-shares[g], g) for g in _at(is_large, children(0))]
     heapq.heapify(waiting)
     while waiting:
-        share, row = heapq.heappop(waiting)
-        group = child[row]
-        fanout = int(offsets[group + 1] - offsets[group])
-        if num_rows + fanout > _TOP_ROWS * top:
+        share, group = heapq.heappop(waiting)
+        if num_rows + fanouts[group] > _TOP_ROWS * top:
             continue
-        below = np.arange(offsets[group], offsets[group + 1])
-        below = below[child[below] >= 0]
+        below = children(group)
         moves_most = 2 * shares[below].sum() < -share
-        if not below.size or (fanout > top and moves_most):
+        if not below.size or (fanouts[group] > top and moves_most):
             continue
         opened[group] = True
-        num_rows += fanout
-        for row in below[shares[below] * top > 1]:
-            heapq.heappush(waiting, (-shares[row], int(row)))
-    _close_chains(tree, opened)
-    is_unit = opened[tree.row_groups]
-    is_unit[tree.group_parents[np.flatnonzero(opened)[1:]]] = False
-    units = np.flatnonzero(is_unit)
-    leaves, trees = units[child[units] < 0], units[child[units] >= 0]
+        num_rows += int(fanouts[group])
+        for inner in _at(is_large, below):
+            heapq.heappush(waiting, (-shares[inner], inner))
+    groups = _without_chains(tree, np.flatnonzero(opened))
+    units = np.setdiff1d(
+        ranges(offsets[groups], fanouts[groups]),
+        parents[groups],
+        assume_unique=True,
+    )
+    below = groups_below(parents, units)
+    trees = below[below >= 0]
     trees = trees[arrange(work[trees], rows[trees])]
-    return np.concatenate([leaves, trees])
+    return np.concatenate([units[below < 0], parents[trees]])
 
 
 def arrange(work, rows):
@@ -100,19 +107,21 @@ def arrange(work, rows):
     return np.concatenate(arranged)
 
 
-def _close_chains(tree, opened):
-    """Closes groups with fewer than two subtrees below them, in place."""
-    groups = np.flatnonzero(opened)
-    inner = np.bincount(
-        tree.row_groups[tree.group_parents[1:]], minlength=tree.num_groups
-    )[groups]
-    subtrees = dict(zip(groups.tolist(), inner.tolist(), strict=True))
-    for group in groups[:0:-1].tolist():
-        above = int(tree.row_groups[tree.group_parents[group]])
-        if subtrees[group] < 2:
-            opened[group] = False
+def _without_chains(tree, opened):
+    """Leaves out the opened groups with fewer than two subtrees below them."""
+    offsets, parents, _ = tree._arrays
+    subtrees = np.searchsorted(parents, offsets[opened + 1])
+    subtrees -= np.searchsorted(parents, offsets[opened])
+    subtrees = dict(zip(opened.tolist(), subtrees.tolist(), strict=True))
+    above = groups_of(offsets, parents[opened]).tolist()
+    kept = np.ones(opened.size, bool)
+    for i in range(opened.size - 1, 0, -1):
+        count = subtrees[int(opened[i])]
+        if count < 2:
+            kept[i] = False
         else:
-            subtrees[above] += subtrees[group] - 1
+            subtrees[above[i]] += count - 1
+    return opened[kept]
 
 
 def _halve(shares):
@@ -132,7 +141,11 @@ def _halve(shares):
     return first
 
 
-def _shares(values, end=None):
-    """Divides by the sum of the first `end`; zeros stay zeros."""
-    total = values[:end].sum()
+def _shares(values, parts=slice(None)):
+    """Divides by the sum of some values; zeros stay zeros."""
+    total = values[parts].sum()
     return values / total if total > 0 else np.zeros(values.size)
+
+
+def _at(is_chosen, groups):
+    return groups[is_chosen[groups]].tolist()

@@ -1,11 +1,17 @@
 """A plan: which part of a tree is on which device."""
 
+import dataclasses
 import functools
+from collections.abc import Iterable
 
 import numpy as np
 
 from tf_hsm.distribute import plan_config
-from tf_hsm.distribute.devices import check_devices
+from tf_hsm.distribute.devices import (
+    REPLICAS,
+    check_devices,
+    devices_of_replicas,
+)
 from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
 from tf_hsm.distribute.plan_layout import PlanLayout
 from tf_hsm.distribute.plan_plot import plot_plan
@@ -22,7 +28,8 @@ class Plan(Immutable):
     """A tree that is cut into a top and subtrees, and devices for these.
 
     The top is a small tree beside the body of the model, and all examples pass
-    it. Its classes are the units: classes whose leaves are in it, and subtrees.
+    it. Where the devices are replicas, each has a copy of the top. The classes
+    of the top are the units: classes whose leaves are in it, and subtrees.
     Units stand in one order, which does not depend on the devices; each device
     has an interval of them. So the rows below the top stand in one order too,
     of which each device has a slice, and what was trained on some devices can
@@ -65,10 +72,14 @@ class Plan(Immutable):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
+        step = Step() if step is None else step
+        if isinstance(devices, str) and devices == REPLICAS:
+            devices = devices_of_replicas()
+            step = dataclasses.replace(step, on_replicas=True)
         own = self.__dict__
         own["tree"] = tree
         own["devices"] = check_devices(devices)
-        own["step"] = Step() if step is None else step
+        own["step"] = step
         own["layout"] = PlanLayout(
             tree,
             self.devices,
@@ -91,37 +102,53 @@ class Plan(Immutable):
         """Returns the plan of the same cut for other devices.
 
         Args:
-          devices: as in `tf_hsm.distribute.plan`.
+          devices: as in `tf_hsm.distribute.plan`. A number of devices stands
+            for replicas if the devices of this plan are replicas.
         """
+        step = self.step
+        if isinstance(devices, Iterable):  # names, or "replicas"
+            step = dataclasses.replace(step, on_replicas=False)
         return Plan(
             self.tree,
             devices,
             unit_rows=self.layout.unit_rows,
             unit_loads=self.layout.unit_loads,
-            step=self.step,
+            step=step,
         )
 
     def simulate(
-        self, batches=None, *, counts=None, batch=None, steps=None, seed=0
+        self,
+        batches=None,
+        *,
+        counts=None,
+        batch=None,
+        steps=None,
+        seed=0,
+        shard=None,
     ) -> Simulation:
         """Returns what each device would do in some steps, and how it waits.
 
         >>> print(plan.simulate(counts=counts, batch=2048))
+        >>> print(plan.simulate(counts=counts, batch=2048, shard=0))
 
         Args:
           batches: labels, an array or an iterable of arrays, one for each step;
-            or None, to draw them.
+            or None, to draw them. Each replica has an equal part of a batch:
+            the first replica has the first labels.
           counts: `[N]`, how often each class is the label, from which to draw;
             when None, the counts of the tree, or all alike if it has none.
           batch: the examples in a step; the plan's number when None.
           steps: how many steps to draw; 100 when None.
           seed: of the drawing.
+          shard: the number of a shard: draws labels of its classes alone, which
+            keeps all other shards waiting. None draws any label.
 
         Raises:
           ValueError: a label is out of range, a count is negative, infinite or
-            NaN, or all are zero; or there is no step, or no batch.
+            NaN, or all are zero; there is no step, or no batch; or the shard
+            has no class that occurs.
         """
-        return simulate(self, batches, counts, batch, steps, seed)
+        return simulate(self, batches, counts, batch, steps, seed, shard)
 
     def plot(self, path=None):
         """Draws the shares of the devices, and the top beside them.

@@ -7,6 +7,8 @@ import tensorflow as tf
 from tf_hsm import _checks
 from tf_hsm.runtime import replicas
 
+# In place of names: the replicas of a strategy, which have shards.
+REPLICAS = "replicas"
 _STRATEGIES = (
     tf.distribute.MirroredStrategy,
     tf.distribute.MultiWorkerMirroredStrategy,
@@ -21,12 +23,6 @@ def check_devices(devices):
       TypeError: they are something else.
       ValueError: there is none.
     """
-    if isinstance(devices, str) and devices == "replicas":
-        raise ValueError(
-            'devices="replicas" is an argument of HierarchicalSoftmax and '
-            "AdaptiveSoftmax alone; give names of devices here, or their "
-            "number"
-        )
     if isinstance(devices, str | bytes | bool):
         raise TypeError(
             "devices must be a list of names of devices, or their number, but "

@@ -23,9 +23,12 @@ class ShardCost:
         all examples.
       work_share: its share of the work of all shards.
       examples_share: the share of the batch whose label is there.
-      bytes: of weights, biases and slots; None without a width.
+      bytes: of weights, biases and slots; on a replica with those of its copy
+        of the top. None without a width.
       touched_rows: the rows that a batch touches; None without a batch.
-      wire_bytes: those that go there and come back; None without both, as is
+      sent_bytes: the bytes that it sends in a step. None without a batch or a
+        width, as are the attributes below.
+      received_bytes: the bytes that it receives in a step.
       milliseconds: the prediction of the cost model for a call; 0 where there
         is nothing to do.
     """
@@ -40,8 +43,16 @@ class ShardCost:
     examples_share: float
     bytes: float | None
     touched_rows: float | None
-    wire_bytes: float | None
+    sent_bytes: float | None
+    received_bytes: float | None
     milliseconds: float | None
+
+    @property
+    def wire_bytes(self) -> float | None:
+        """The bytes that the device sends and receives in a step."""
+        if self.sent_bytes is None:
+            return None
+        return self.sent_bytes + self.received_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,19 +61,30 @@ class PlanCost:
 
     Attributes:
       shards: a `ShardCost` for each device.
-      top: that of the top, which all examples pass; its classes and subtrees
-        are those directly below it, and its shares those of the whole tree.
+      top: the `ShardCost` of the top, which all examples pass. Its classes and
+        subtrees lie directly below the top, and its shares are shares of the
+        whole tree. Over replicas, its touched rows and milliseconds are for the
+        part of the batch that one replica has, and its bytes are those of one
+        copy. Its bytes sent are the gradients of the top, which each replica
+        sends among its own bytes.
       largest_work: the largest work of a shard over the mean.
       largest_rows: the largest number of rows of a shard over the mean.
       largest_by_chance: the work of the fullest shard in the mean of the steps,
         over the mean of all shards; None without a batch. It is above
         `largest_work`, since labels are drawn.
-      wire_bytes: those that leave the device of the body or come back; None
-        without batch and width, as are those that follow.
-      wire_bytes_per_example: of those whose label is below the top.
-      parameter_bytes: those that would travel instead, if touched rows were
-        fetched from the devices and their gradients sent there.
-      wire_milliseconds: what the network takes for `wire_bytes`.
+      wire_bytes: the bytes that all devices send in a step, the device of the
+        body among them. None without a batch or a width, as are the numbers
+        below.
+      wire_bytes_per_example: the bytes that travel for an example whose label
+        is in the shard of another device.
+      parameter_bytes: the bytes that would travel instead, if the devices sent
+        touched rows and received their gradients.
+      wire_milliseconds: what the network takes: for the device of the body, or
+        for the replica that sends or receives the most.
+      milliseconds: of a step: the top, the network and the slowest shard, as if
+        nothing overlapped.
+      worst_milliseconds: of a step whose labels are all in one shard, the
+        slowest; at most, as the step may touch fewer rows.
       remarks: sentences that say what is not even, and why; and whether the
         top takes longer than the slowest shard.
       step: the `Step`.
@@ -77,6 +99,8 @@ class PlanCost:
     wire_bytes_per_example: float | None
     parameter_bytes: float | None
     wire_milliseconds: float | None
+    milliseconds: float | None
+    worst_milliseconds: float | None
     remarks: tuple[str, ...]
     step: Step
 
@@ -84,92 +108,165 @@ class PlanCost:
 def plan_cost(plan):
     """Returns the `PlanCost` of a plan."""
     step, loads = plan.step, plan.layout.unit_loads
-    num_classes = plan.tree.num_classes
-    total = {
-        "rows": plan.tree.num_weight_rows - plan.layout.top.num_weight_rows,
-        "work": loads.work.sum(),
-    }
-    shards = []
-    for shard in plan.shards:
-        units = slice(shard.first_unit, shard.first_unit + shard.num_units)
-        here = loads.map(lambda x, units=units: float(x[units].sum()))
-        shards.append(
-            _cost(
-                step,
-                here,
-                total,
-                num_classes,
-                device=shard.device,
-                subtrees=shard.num_units,
-                classes=shard.num_classes,
-                rows=plan.weight_rows_of(shard).size,
-            )
-        )
-    top = _top_cost(plan, total)
+    has_times = step.batch is not None and step.width is not None
+    top = _top_cost(plan)
+    # As the masses of a shard: of a shard with all units nothing is left.
+    below = float(loads.masses[plan.layout.num_leaf_units :].sum())
+    shards = tuple(
+        _shard_cost(plan, shard, top, below) for shard in plan.shards
+    )
+    total_work = sum(s.work for s in shards)
     chance = None
     if step.batch is not None:
         squares = _sums(plan, loads.squares)
         means = step.batch * _sums(plan, loads.work)
         largest = expected_largest(means, step.batch * squares)
         chance = _over_mean(largest, means.sum(), len(shards))
-    wire = fetched = per_example = wire_ms = None
-    if step.batch is not None and step.width is not None:
-        wire = sum(s.wire_bytes for s in shards)
-        per_example = step.wire_bytes(1, num_classes)
-        fetched = step.parameter_bytes(sum(s.touched_rows for s in shards))
-        wire_ms = step.wire_milliseconds(wire)
     return PlanCost(
-        shards=tuple(shards),
+        shards=shards,
         top=top,
         largest_work=_over_mean(
-            max(s.work for s in shards), total["work"], len(shards)
+            max(s.work for s in shards), total_work, len(shards)
         ),
         largest_rows=_over_mean(
-            max(s.rows for s in shards), total["rows"], len(shards)
+            max(s.rows for s in shards),
+            sum(s.rows for s in shards),
+            len(shards),
         ),
         largest_by_chance=chance,
-        wire_bytes=wire,
-        wire_bytes_per_example=per_example,
-        parameter_bytes=fetched,
-        wire_milliseconds=wire_ms,
+        **(_step_costs(plan, top, shards, below) if has_times else _NO_TIMES),
         remarks=(*uneven.remarks(plan), *uneven.binding(step, top, shards)),
         step=step,
     )
 
 
-def _cost(step, here, total, num_classes, **facts):
-    """Returns a `ShardCost`, of the sums of the loads of a shard."""
-    wire = milliseconds = None
-    if step.batch is not None and step.width is not None:
-        wire = step.wire_bytes(step.batch * here.masses, num_classes)
-        milliseconds = 0.0
-        if here.work > 0:
-            milliseconds = float(
-                step.milliseconds(step.batch * here.work, here.touched)
+_NO_TIMES = dict.fromkeys(
+    (
+        "wire_bytes",
+        "wire_bytes_per_example",
+        "parameter_bytes",
+        "wire_milliseconds",
+        "milliseconds",
+        "worst_milliseconds",
+    )
+)
+
+
+def _step_costs(plan, top, shards, below):
+    """Returns the fields of a `PlanCost` that need a batch and a width."""
+    step, num_classes = plan.step, plan.tree.num_classes
+    touched = sum(s.touched_rows for s in shards)
+    sent = sum(s.sent_bytes for s in shards)
+    any_below = below > 0
+    if step.on_replicas:
+        network = max(
+            step.exchange_milliseconds(*examples, num_classes)
+            for examples in (
+                _exchanged(plan, s.examples_share, below) for s in shards
+            )
+        )
+        gathering = 1e3 * top.sent_bytes / step.network
+        worst = step.exchange_milliseconds(
+            *_exchanged(plan, any_below, any_below), num_classes
+        )
+        network, worst = network + gathering, worst + gathering
+    else:
+        sent += sum(s.received_bytes for s in shards)
+        network = step.wire_milliseconds(sent)
+        worst = step.wire_milliseconds(
+            step.wire_bytes(step.batch * any_below, num_classes)
+        )
+    return {
+        "wire_bytes": sent,
+        "wire_bytes_per_example": step.wire_bytes(1, num_classes),
+        "parameter_bytes": step.parameter_bytes(touched),
+        "wire_milliseconds": network,
+        "milliseconds": top.milliseconds
+        + network
+        + max(s.milliseconds for s in shards),
+        "worst_milliseconds": top.milliseconds
+        + worst
+        + max(_worst_milliseconds(step, s) for s in shards),
+    }
+
+
+def _worst_milliseconds(step, shard):
+    """Returns the milliseconds of a shard that has all labels, at most."""
+    if not shard.examples_share:
+        return 0.0
+    scored = step.batch * shard.work / shard.examples_share
+    return float(step.milliseconds(scored, min(shard.rows, scored)))
+
+
+def _exchanged(plan, share, below):
+    """Returns how many examples leave a device, and how many arrive there.
+
+    Args:
+      plan: the `Plan`.
+      share: the share of the batch whose label is in the device's shard.
+      below: the share whose label is in any shard.
+    """
+    own = 0.0
+    if plan.step.on_replicas:
+        own = plan.step.batch / len(plan.devices)
+    return own * max(below - share, 0.0), (plan.step.batch - own) * share
+
+
+def _shard_cost(plan, shard, top, below):
+    """Returns the `ShardCost` of a shard."""
+    step, layout = plan.step, plan.layout
+    units = slice(shard.first_unit, shard.first_unit + shard.num_units)
+    here = layout.unit_loads.map(lambda x: float(x[units].sum()))
+    rows = shard.num_rows // (2 if plan.tree.pinned else 1)
+    rows_below = plan.tree.num_weight_rows - layout.top.num_weight_rows
+    work_below = layout.unit_loads.work.sum()
+    size = sent = received = milliseconds = None
+    if step.width is not None:
+        size = step.bytes_of(rows) + step.on_replicas * top.bytes
+        if step.batch is not None:
+            leaving, arriving = _exchanged(plan, here.masses, below)
+            num_classes = plan.tree.num_classes
+            sent = step.sent_bytes(leaving, arriving, num_classes)
+            received = step.sent_bytes(arriving, leaving, num_classes)
+            milliseconds = 0.0
+            if here.work > 0:
+                milliseconds = float(
+                    step.milliseconds(step.batch * here.work, here.touched)
+                )
+            sent, received = (
+                sent + top.sent_bytes,
+                received + top.received_bytes,
             )
     return ShardCost(
-        rows_share=facts["rows"] / max(total["rows"], 1),
+        device=shard.device,
+        subtrees=shard.num_units,
+        classes=shard.num_classes,
+        rows=rows,
+        rows_share=rows / max(rows_below, 1),
         work=here.work,
-        work_share=here.work / total["work"] if total["work"] > 0 else 0.0,
+        work_share=here.work / work_below if work_below > 0 else 0.0,
         examples_share=here.masses,
-        bytes=None if step.width is None else step.bytes_of(facts["rows"]),
+        bytes=size,
         touched_rows=here.touched,
-        wire_bytes=wire,
+        sent_bytes=sent,
+        received_bytes=received,
         milliseconds=milliseconds,
-        **facts,
     )
 
 
-def _top_cost(plan, total):
+def _top_cost(plan):
     """Returns the `ShardCost` of the top."""
     step, top = plan.step, plan.layout.top
     masses = plan.layout.unit_loads.masses
-    work, touched, milliseconds = top.expected_cost(masses), None, None
+    work, touched = top.expected_cost(masses), None
+    sent = milliseconds = None
+    replicas = len(plan.devices) if step.on_replicas else 1
     if step.batch is not None:
-        cost = top.expected_cost(masses, batch=step.batch, width=1)
-        touched = cost.touched_rows
+        batch = -(-step.batch // replicas)
+        touched = top.expected_cost(masses, batch=batch, width=1).touched_rows
         if step.width is not None:
-            milliseconds = float(step.milliseconds(step.batch * work, touched))
+            milliseconds = float(step.milliseconds(batch * work, touched))
+            sent = step.top_gradient_bytes(touched, replicas)
     return ShardCost(
         device="",
         subtrees=plan.layout.num_units - plan.layout.num_leaf_units,
@@ -177,13 +274,14 @@ def _top_cost(plan, total):
         rows=top.num_weight_rows,
         rows_share=top.num_weight_rows / plan.tree.num_weight_rows,
         work=work,
-        work_share=work / (work + total["work"]),
+        work_share=work / (work + plan.layout.unit_loads.work.sum()),
         examples_share=1.0,
         bytes=None
         if step.width is None
         else step.bytes_of(top.num_weight_rows),
         touched_rows=touched,
-        wire_bytes=None if milliseconds is None else 0.0,
+        sent_bytes=sent,
+        received_bytes=sent,
         milliseconds=milliseconds,
     )
 

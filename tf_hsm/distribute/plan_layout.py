@@ -8,7 +8,7 @@ from tf_hsm.distribute import units
 from tf_hsm.distribute.intervals import intervals
 from tf_hsm.distribute.shard import Shard
 from tf_hsm.tree import Tree
-from tf_hsm.tree.arrays import TreeArrays
+from tf_hsm.tree.arrays import TreeArrays, groups_below, ranges
 from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.immutable import Immutable
 
@@ -52,17 +52,13 @@ class PlanLayout(Immutable):
     @functools.cached_property
     def num_leaf_units(self) -> int:
         """The units that are classes of the tree, which no device has."""
-        return int((self.tree.row_children[self.unit_rows] < 0).sum())
+        return int((self._unit_groups < 0).sum())
 
     @functools.cached_property
     def unit_num_rows(self) -> np.ndarray:
         """`[U]`, the rows below each unit."""
         return _read_only(
-            np.bincount(
-                self.group_units[self._group_order],
-                np.diff(self.tree.group_offsets)[self._group_order],
-                minlength=self.num_units,
-            ).astype(np.int64)
+            self._below_units(np.diff(self.tree.group_offsets)).astype(np.int64)
         )
 
     @functools.cached_property
@@ -75,34 +71,34 @@ class PlanLayout(Immutable):
         """The tree of all groups above the cut; its class u is unit u."""
         groups = np.flatnonzero(self.group_units < 0)
         fanouts = np.diff(self.tree.group_offsets)[groups]
-        place = np.full(self.tree.num_rows, -1, np.int64)
-        place[self.top_rows] = np.arange(self.top_rows.size)
         parents = self.tree.group_parents[groups]
+        places = np.searchsorted(self.top_rows, parents)
         return Tree(
             np.concatenate([[0], np.cumsum(fanouts)]),
-            np.where(parents < 0, -1, place[parents]),
-            place[self.unit_rows],
+            np.where(parents < 0, -1, places),
+            np.searchsorted(self.top_rows, self.unit_rows),
             pinned=self.tree.pinned,
         )
 
     @functools.cached_property
     def top_rows(self) -> np.ndarray:
         """`[rows of the top]`, the row of the tree of each row of the top."""
-        return _read_only(
-            np.flatnonzero(self.group_units[self.tree.row_groups] < 0)
-        )
+        return _read_only(self._rows_of(np.flatnonzero(self.group_units < 0)))
 
     @functools.cached_property
     def unit_places(self) -> np.ndarray:
         """`[U + 1]`, the first place of the classes below each unit, and N."""
-        sizes = np.bincount(self._class_units, minlength=self.num_units)
-        return _read_only(np.concatenate([[0], np.cumsum(sizes)]))
+        # A group has a class for each row that is above no group.
+        sizes = self.unit_num_rows - self._unit_num_groups + 1
+        return _read_only(_ends(sizes))
 
     @functools.cached_property
     def class_places(self) -> np.ndarray:
         """`[N]`, the place of each class: by units, then depth-first."""
         ranks = self.tree.class_ranks
-        class_units = self._class_units
+        class_units = units.class_units(
+            self.tree, self.unit_rows, self.group_units
+        )
         by_rank = np.empty(ranks.size, np.int64)
         by_rank[ranks] = class_units
         # The classes below a unit are an interval of ranks.
@@ -122,10 +118,7 @@ class PlanLayout(Immutable):
     @functools.cached_property
     def row_order(self) -> np.ndarray:
         """`[rows below the top]`, rows of the tree, in the plan's order."""
-        fanouts = np.diff(self.tree.group_offsets)[self._group_order]
-        starts = self.tree.group_offsets[self._group_order]
-        shifts = starts - (np.cumsum(fanouts) - fanouts)
-        return _read_only(np.arange(fanouts.sum()) + np.repeat(shifts, fanouts))
+        return _read_only(self._rows_of(self._group_order))
 
     @functools.cached_property
     def row_places(self) -> np.ndarray:
@@ -138,29 +131,26 @@ class PlanLayout(Immutable):
     @functools.cached_property
     def shards(self) -> tuple[Shard, ...]:
         """What each device has."""
-        groups = np.bincount(
-            self.group_units[self._group_order], minlength=self.num_units
-        )
-        first_groups = np.concatenate([[0], np.cumsum(groups)])
-        first_rows = self._below.group_offsets[first_groups]
+        columns = []
+        for ends in (
+            np.arange(self.num_units + 1),
+            self.unit_places,
+            _ends(self.unit_num_rows),
+            _ends(self._unit_num_groups),
+        ):
+            starts = ends[self.first_units]
+            columns += [starts[:-1].tolist(), np.diff(starts).tolist()]
+        work = self.unit_loads.work
         return tuple(
             Shard(
                 device,
-                int(begin),
-                int(end - begin),
-                int(self.unit_places[begin]),
-                int(self.unit_places[end] - self.unit_places[begin]),
-                int(first_rows[begin]),
-                int(first_rows[end] - first_rows[begin]),
-                int(first_groups[begin]),
-                int(first_groups[end] - first_groups[begin]),
-                float(self.unit_loads.work[begin:end].sum()),
+                first,
+                count,
+                *others,
+                float(work[first : first + count].sum()),
             )
-            for device, begin, end in zip(
-                self.devices,
-                self.first_units[:-1],
-                self.first_units[1:],
-                strict=True,
+            for device, first, count, *others in zip(
+                self.devices, *columns, strict=True
             )
         )
 
@@ -192,9 +182,8 @@ class PlanLayout(Immutable):
         return self.num_leaf_units + starts
 
     def _check_units(self):
-        _ = self._class_units  # raises an error for bad rows
-        children = self.tree.row_children[self.unit_rows]
-        if (children[: self.num_leaf_units] >= 0).any():
+        _ = self.group_units  # raises an error for bad rows
+        if (self._unit_groups[: self.num_leaf_units] >= 0).any():
             raise ValueError("unit_rows must have leaves before other rows")
         for name, values in self.unit_loads._asdict().items():
             if values is not None and values.shape != self.unit_rows.shape:
@@ -232,9 +221,24 @@ class PlanLayout(Immutable):
         )
 
     @functools.cached_property
-    def _class_units(self):
-        """`[N]`, the unit that each class is, or is below."""
-        return units.class_units(self.tree, self.unit_rows, self.group_units)
+    def _unit_groups(self):
+        """`[U]`, the group below each unit; -1: the unit is a class."""
+        return groups_below(self.tree.group_parents, self.unit_rows)
+
+    @functools.cached_property
+    def _unit_num_groups(self):
+        """`[U]`, the groups below each unit."""
+        return self._below_units()
+
+    def _below_units(self, values=None):
+        """`[U]`, the sum of the values `[G]` of the groups below each unit."""
+        below = self._group_order
+        values = None if values is None else values[below]
+        return np.bincount(self.group_units[below], values, self.num_units)
+
+    def _rows_of(self, groups):
+        offsets = self.tree.group_offsets
+        return ranges(offsets[groups], np.diff(offsets)[groups])
 
     @functools.cached_property
     def _group_order(self):
@@ -254,6 +258,10 @@ class PlanLayout(Immutable):
             new_rows[tree.group_parents[self._group_order]],
             new_rows[tree.class_rows[self.place_classes]],
         )
+
+
+def _ends(sizes):
+    return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def _read_only(array):

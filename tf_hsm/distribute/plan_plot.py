@@ -53,7 +53,8 @@ def _title(plan):
     size = [s.bytes for s in cost.shards]
     if None not in size:
         text += f"\n{of_bytes(max(size))} on the fullest device"
-        text += f", {of_bytes(cost.top.bytes)} for the top"
+        of_it = "of it " if plan.step.on_replicas else ""
+        text += f", {of_it}{of_bytes(cost.top.bytes)} for the top"
     return text
 
 

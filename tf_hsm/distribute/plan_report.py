@@ -8,14 +8,16 @@ _MAX_LINES = 16
 def report(plan):
     """Returns lines: the top, each shard, the step, what is uneven."""
     cost = plan.cost
-    top = cost.top
+    top, what, where = cost.top, "device", ""
+    if plan.step.on_replicas:
+        what, where = "replica", ", a copy on each replica"
+    size = "" if top.bytes is None else f", {of_bytes(top.bytes)}"
     lines = [
         f"Plan of {plan.tree.num_classes:,} classes over "
-        f"{_of(len(plan.devices), 'device')}",
-        f"  the top, which all examples pass: {top.rows:,} rows"
-        + ("" if top.bytes is None else f", {of_bytes(top.bytes)}")
-        + f"; {top.work:,.1f} rows per example, {_percent(top.work_share)} of "
-        "the work",
+        f"{_of(len(plan.devices), what)}",
+        f"  the top, which all examples pass: {top.rows:,} rows{size}{where}; "
+        f"{top.work:,.1f} rows per example, {_percent(top.work_share)} of the "
+        "work",
         f"  below it: {_of(top.subtrees, 'subtree')}; "
         f"{sum(s.rows for s in cost.shards):,} rows, "
         f"{sum(s.work for s in cost.shards):,.1f} rows per example",
@@ -40,15 +42,24 @@ def _of_shards(cost):
             "a synchronous step waits for it"
         )
     if cost.wire_bytes is not None:
+        gradients, what = "", "h, dx, label, its weight, loss"
+        if step.on_replicas:
+            what += ", its gradient"
+            gradients = (
+                f"; each replica sends {of_bytes(cost.top.sent_bytes)} "
+                "for the gradients of the top"
+            )
         lines += [
             f"  on the wire: {cost.wire_bytes_per_example:,} bytes per example "
-            f"(h, dx, label, its weight, loss), {of_bytes(cost.wire_bytes)} a "
-            f"step, {digits(cost.wire_milliseconds)} ms at "
-            f"{of_bytes(step.network)}/s each way; touched rows and their "
-            f"gradients would be {of_bytes(cost.parameter_bytes)}",
+            f"({what}), {of_bytes(cost.wire_bytes)} a step, "
+            f"{digits(cost.wire_milliseconds)} ms at "
+            f"{of_bytes(step.network)}/s each way{gradients}; touched rows and "
+            f"their gradients would be {of_bytes(cost.parameter_bytes)}",
             f"  predicted: {digits(cost.top.milliseconds)} ms for the top, "
             f"{digits(max(s.milliseconds for s in cost.shards))} ms for the "
-            "slowest shard",
+            f"slowest shard, {digits(cost.milliseconds)} ms a step; "
+            f"{digits(cost.worst_milliseconds)} ms if all labels are in one "
+            "shard",
         ]
     return lines
 
@@ -67,7 +78,11 @@ def _shard_table(cost):
     if cost.step.width is not None:
         columns["bytes"] = [of_bytes(s.bytes) for s in shown]
     if cost.wire_bytes is not None:
-        columns["wire"] = [of_bytes(s.wire_bytes) for s in shown]
+        if cost.step.on_replicas:
+            columns["sent"] = [of_bytes(s.sent_bytes) for s in shown]
+            columns["received"] = [of_bytes(s.received_bytes) for s in shown]
+        else:
+            columns["wire"] = [of_bytes(s.wire_bytes) for s in shown]
         columns["ms"] = [digits(s.milliseconds) for s in shown]
     return columns
 

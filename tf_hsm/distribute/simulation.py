@@ -23,13 +23,16 @@ class Simulation:
       examples: `[steps, S]` int64, those that have their label on each device.
       work: `[steps, S]` int64, the rows that they score there.
       touched_rows: `[steps, S]` int64, the rows that any of them scores.
-      top_work: `[steps]` int64, the rows scored in the top.
-      wire_bytes: `[steps, S]`, those that go there and come back; None without
-        a width, as are those that follow.
+      top_work: `[steps, R]` int64, the rows scored in the top by each part of
+        the batch. R is the number of replicas, each of which has a part; else
+        1.
+      step: the plan's `Step`.
+      wire_bytes: `[steps, S]`, the bytes that each device sends and receives;
+        None without a width, as are those that follow.
+      network_milliseconds: `[steps]`, what the network takes.
       milliseconds: `[steps, S]`, the prediction of the cost model; 0 where a
         device has no example.
-      top_milliseconds: `[steps]`, of the top.
-      step: the plan's `Step`.
+      top_milliseconds: `[steps, R]`, of the top.
     """
 
     devices: tuple[str, ...]
@@ -38,10 +41,11 @@ class Simulation:
     work: np.ndarray
     touched_rows: np.ndarray
     top_work: np.ndarray
-    wire_bytes: np.ndarray | None
-    milliseconds: np.ndarray | None
-    top_milliseconds: np.ndarray | None
     step: Step
+    wire_bytes: np.ndarray | None = None
+    network_milliseconds: np.ndarray | None = None
+    milliseconds: np.ndarray | None = None
+    top_milliseconds: np.ndarray | None = None
 
     @property
     def largest_work(self) -> float:
@@ -63,39 +67,48 @@ class Simulation:
 
     @property
     def step_milliseconds(self) -> np.ndarray | None:
-        """`[steps]`: the top, the network, and the slowest device.
+        """`[steps]`: the slowest top, the network, and the slowest shard.
 
         One after the other, as if nothing overlapped.
         """
         if self.milliseconds is None:
             return None
-        wire = self.step.wire_milliseconds(self.wire_bytes.sum(1))
-        return self.top_milliseconds + wire + self.milliseconds.max(1)
+        return (
+            self.top_milliseconds.max(1)
+            + self.network_milliseconds
+            + self.milliseconds.max(1)
+        )
 
     def __str__(self):
         """Returns lines to read."""
         steps, count = self.work.shape
+        what, of_top = "device", "in the top"
+        if self.step.on_replicas:
+            what, of_top = "replica", "in the top by the mean replica"
         lines = [
             f"{steps:,} step{'s' * (steps != 1)} of "
             f"{self.batches.mean():,.0f} examples on {count:,} "
-            f"device{'s' * (count != 1)}",
-            f"  rows scored in a step: {self.top_work.mean():,.0f} in the top, "
-            f"{self.work.mean():,.0f} on the mean device, "
+            f"{what}{'s' * (count != 1)}",
+            f"  rows scored in a step: {self.top_work.mean():,.0f} {of_top}, "
+            f"{self.work.mean():,.0f} in the mean shard, "
             f"{self.work.max(1).mean():,.0f} on the fullest "
             f"({self.largest_work:.3f} times as many)",
         ]
         if self.milliseconds is not None:
-            links = self.wire_bytes.sum(1)
-            slowest = self.milliseconds.max(1)
+            # The body's device, unless a replica, is at the end of all links.
+            wire = self.wire_bytes.sum(1).mean()
+            if self.step.on_replicas:
+                wire /= 2
             lines += [
-                f"  on the wire: {of_bytes(links.mean())} a step, "
+                f"  on the wire: {of_bytes(wire)} a step, "
                 f"{of_bytes(self.wire_bytes.max(1).mean())} on the busiest "
                 "link",
-                f"  predicted: {digits(self.top_milliseconds.mean())} ms for "
-                "the top, "
-                f"{digits(self.step.wire_milliseconds(links.mean()))} ms for "
-                f"the network, {digits(slowest.mean())} ms for the slowest "
-                f"device, {digits(self.milliseconds.mean())} ms for the mean "
+                f"  predicted: {digits(self.top_milliseconds.max(1).mean())} "
+                "ms for the top, "
+                f"{digits(self.network_milliseconds.mean())} ms for "
+                "the network, "
+                f"{digits(self.milliseconds.max(1).mean())} ms for the slowest "
+                f"shard, {digits(self.milliseconds.mean())} ms for the mean "
                 f"one: {digits(self.step_milliseconds.mean())} ms a step",
             ]
         lines.append(

@@ -4,7 +4,10 @@ import dataclasses
 import math
 import numbers
 
+import numpy as np
+
 from tf_hsm import _checks
+from tf_hsm.cost.gradients import exchanged_bytes, sparse_bytes
 from tf_hsm.cost.model import CostModel
 
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
@@ -15,12 +18,16 @@ class Step:
     """What a plan takes a step to be.
 
     Attributes:
-      batch: the examples in it, or None.
+      batch: the examples in it, of all devices together; or None.
       width: D, the width of the inputs, or None.
       slots: how many numbers an optimizer has for each weight.
       dtype: of weights and inputs; slots of 16-bit ones have 32 bits.
-      network: bytes a second into, and out of, the device of the body.
+      network: bytes a second into, and out of, the device of the body; or each
+        replica.
       cost_model: the `CostModel` of a device.
+      on_replicas: whether each device is a replica, which computes the body and
+        the top for its part of the batch, and has a copy of the top. Otherwise
+        one more device has the body and the top.
 
     Raises:
       ValueError: one of them is out of its range.
@@ -32,6 +39,7 @@ class Step:
     dtype: str = "float32"
     network: float = 1.25e9
     cost_model: CostModel = dataclasses.field(default_factory=CostModel)
+    on_replicas: bool = False
 
     def __post_init__(self):
         """Checks all of it."""
@@ -58,19 +66,46 @@ class Step:
         size = _BYTES[self.dtype]
         return rows * (self.width + 1) * (size + self.slots * max(size, 4))
 
+    def sent_bytes(self, leaving, arriving, num_classes):
+        """Returns the bytes that a device sends for examples.
+
+        The device receives `sent_bytes(arriving, leaving, num_classes)`.
+
+        Args:
+          leaving: examples that it sends to shards of other devices: inputs,
+            labels and weights of losses; a replica also the gradients by the
+            losses.
+          arriving: examples of other devices, whose gradient by the inputs and
+            losses it sends back.
+          num_classes: N; labels have 32 bits where N < 2**31, else 64 bits.
+        """
+        vector = self.width * _BYTES[self.dtype]
+        loss = max(_BYTES[self.dtype], 4)
+        label = 4 if num_classes < 2**31 else 8
+        there = vector + label + loss * (1 + self.on_replicas)
+        return leaving * there + arriving * (vector + loss)
+
     def wire_bytes(self, examples, num_classes):
         """Returns the bytes that go to a shard and come back.
 
-        They are inputs, labels and weights of losses; the gradient by the
-        inputs, and losses.
+        Args:
+          examples: how many go to a shard of another device.
+          num_classes: N.
+        """
+        return self.sent_bytes(examples, examples, num_classes)
+
+    def top_gradient_bytes(self, touched_rows, replicas):
+        """Returns the bytes that a replica sends of its gradient of the top.
 
         Args:
-          examples: how many have their label there.
-          num_classes: N; labels of 32 bits can tell so many apart, or not.
+          touched_rows: the rows of the top that its examples score.
+          replicas: how many there are, all of which get the gradient.
         """
-        size = _BYTES[self.dtype]
-        label = 4 if num_classes < 2**31 else 8
-        return examples * (2 * self.width * size + label + 2 * max(size, 4))
+        return exchanged_bytes(
+            sparse_bytes(touched_rows, self.width, _BYTES[self.dtype]),
+            replicas,
+            is_sparse=True,
+        )
 
     def parameter_bytes(self, touched_rows):
         """Returns the bytes of touched rows that are fetched, and of dW."""
@@ -93,6 +128,20 @@ class Step:
     def wire_milliseconds(self, wire_bytes):
         """Returns the milliseconds of bytes, half of them in each direction."""
         return 1e3 * wire_bytes / 2 / self.network
+
+    def exchange_milliseconds(self, leaving, arriving, num_classes):
+        """Returns the milliseconds in which a replica exchanges examples.
+
+        Replicas exchange inputs, and later results: each time, a replica sends
+        and receives at once.
+
+        Args:
+          leaving: as for `sent_bytes`.
+          arriving: as for `sent_bytes`.
+          num_classes: N.
+        """
+        most = np.maximum(leaving, arriving)
+        return 1e3 * self.wire_bytes(most, num_classes) / self.network
 
     def get_config(self):
         """Returns all of it as a dict that JSON can hold."""

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from tf_hsm._units import digits
+from tf_hsm.tree.arrays import groups_of
 
 # How much more than the mean shard a unit has, or more time than the slowest
 # shard the top takes, before it is spoken of.
@@ -17,16 +18,21 @@ def remarks(plan):
     """Yields them."""
     tree, top = plan.tree, plan.layout.top
     if tree.num_groups == 1:
+        where = (
+            "each replica has a copy of it"
+            if plan.step.on_replicas
+            else "all of it is on the device of the body"
+        )
         yield (
-            "Nothing lies below the top: the tree is one group, so all of it "
-            "is on the device of the body."
+            f"Nothing lies below the top: the tree is one group, so {where}."
         )
         return
     subtrees = plan.layout.num_units - plan.layout.num_leaf_units
     if subtrees < len(plan.devices):
+        what = "replicas" if plan.step.on_replicas else "devices"
         yield (
-            f"There are {len(plan.devices):,} devices, but only {subtrees:,} "
-            f"subtree{'s' * (subtrees != 1)}; the other devices have nothing."
+            f"There are {len(plan.devices):,} {what}, but only {subtrees:,} "
+            f"subtree{'s' * (subtrees != 1)}; the other {what} have none."
         )
     work, rows = plan.layout.unit_loads.work, plan.layout.unit_loads.rows
     shares = {
@@ -47,7 +53,7 @@ def remarks(plan):
         )
     of_top = top.expected_cost(plan.layout.unit_loads.masses)
     of_top /= of_top + work.sum()
-    if of_top > _LARGE_TOP:
+    if of_top > _LARGE_TOP and not plan.step.on_replicas:
         yield (
             f"The top has {_percent(of_top)} of the work, which more devices "
             "do not make less."
@@ -63,7 +69,21 @@ def binding(step, top, shards):
       shards: of the shards.
     """
     slowest = max(shard.milliseconds or 0 for shard in shards)
-    if not slowest or top.milliseconds <= _LARGE * slowest:
+    if not slowest:
+        return
+    gathering = 0.0
+    if step.on_replicas:
+        gathering = 1e3 * top.sent_bytes / step.network
+    if top.milliseconds + gathering <= _LARGE * slowest:
+        return
+    if step.on_replicas:
+        yield (
+            f"The top binds: each replica takes {digits(top.milliseconds)} ms "
+            f"of a step for its own examples, and {digits(gathering)} ms to "
+            f"exchange the gradients of the top; the slowest shard takes "
+            f"{digits(slowest)} ms. A smaller `top`, or a tree with smaller "
+            "groups near the root, makes the top faster."
+        )
         return
     call = float(step.milliseconds(0, 0))  # which each device has
     ratio = (slowest - call) / (top.milliseconds - call)
@@ -97,7 +117,8 @@ def _of_unit(plan, unit, share):
     widest = int(fanouts.max())
     if 2 * widest > fanouts.sum():
         return f"{text}; its group of {widest:,} rows cannot be cut."
-    if (np.bincount(tree.row_groups[tree.group_parents[groups]]) < 2).all():
+    above = groups_of(tree.group_offsets, tree.group_parents[groups])
+    if (np.bincount(above) < 2).all():
         return f"{text}; it is a chain, which cannot be spread."
     return f"{text}; a larger `top` may cut it."
 

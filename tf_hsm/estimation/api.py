@@ -102,7 +102,7 @@ def estimate(
         `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
         estimate is for a device with the body and the fullest shard. With
         `replicas` of the same number, the replicas have the shards, as by
-        `devices="replicas"`.
+        `devices="replicas"`; they may also have the tails of "adaptive".
       network: bytes a second out of each such device, and into it.
       labels_per_example: how many labels an example has in the mean: for a
         label tree, and for a layer of `tf_hsm.layers` with `several_labels`.

@@ -5,9 +5,10 @@ import keras
 from tf_hsm import _checks
 from tf_hsm._training_advice import is_on_devices
 from tf_hsm._units import read_amount
+from tf_hsm.cost.gradients import exchanged_bytes
 from tf_hsm.estimation.result import Replicas
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.replicated import is_over_replicas
+from tf_hsm.layers.replicated import is_over_replicas, num_replicas
 from tf_hsm.runtime import private_keras
 
 
@@ -20,19 +21,13 @@ def count_of(replicas, given):
 
     Raises:
       TypeError: `replicas` is no integer.
-      ValueError: it is another number than the head has; the head is on
-        devices by name; or it is an `AdaptiveSoftmax` over replicas.
+      ValueError: it is another number than the head has, or the head is on
+        devices by name.
     """
     replicas = _checks.check_int("replicas", replicas, 1)
     for head in _heads_on_devices(given):
         if is_over_replicas(head):
-            if head.plan is None:
-                raise ValueError(
-                    f"{head.name} has its tails on replicas, for which there "
-                    "is no estimate; leave out devices of the layer to "
-                    "estimate one device"
-                )
-            count = len(head.plan.shards)
+            count = num_replicas(head)
             if replicas not in (1, count):
                 raise ValueError(
                     f"replicas is {replicas}, but {head.name} is over {count} "
@@ -63,10 +58,6 @@ def _heads_on_devices(given):
 def spread(parts, count, network):
     """Returns the `Replicas`, or None for one device.
 
-    Gradients are summed around a ring: every device sends each of them twice,
-    but for its own share (Patarasuk and Yuan, 2009: 2 (S - 1) / S of all). A
-    sparse gradient is gathered instead: everyone gets that of all others.
-
     Args:
       parts: those of one device.
       count: S.
@@ -76,7 +67,7 @@ def spread(parts, count, network):
     if count == 1:
         return None
     sent = sum(
-        part.gradient_bytes * (count - 1) * (1 if part.is_sparse else 2 / count)
+        exchanged_bytes(part.gradient_bytes, count, is_sparse=part.is_sparse)
         for part in parts
     )
     return Replicas(count, network, sent)

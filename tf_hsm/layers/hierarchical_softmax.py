@@ -3,7 +3,7 @@
 import keras
 
 from tf_hsm import distribute
-from tf_hsm.distribute.devices import devices_of_replicas, replicas_here
+from tf_hsm.distribute.devices import replicas_here
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tied import TiedHead
@@ -377,10 +377,8 @@ def _plan_of(tree, devices, plan, counts):
         )
     if plan is not None and plan.tree != tree:
         raise ValueError("the plan is one of another tree than the layer's")
-    if is_replicas(devices):
-        devices = devices_of_replicas()
-        if plan is not None:
-            return plan.on(devices)
+    if is_replicas(devices) and plan is not None:
+        return plan.on(devices)
     if devices is not None:
         if plan is not None:
             raise ValueError("give devices or a plan, not both")

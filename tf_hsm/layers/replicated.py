@@ -17,6 +17,13 @@ def is_over_replicas(layer):
     return layer._on_replicas
 
 
+def num_replicas(layer):
+    """Returns how many replicas have the shards or tails of a head."""
+    if layer.plan is not None:
+        return len(layer.plan.shards)
+    return layer._places.count
+
+
 def check_optimizer(optimizer):
     """Checks the argument `optimizer` of a layer with `devices="replicas"`.
 

@@ -43,6 +43,11 @@ class TailPlaces:
         elif devices is not None:
             self.given = self._devices = check_devices(devices)
 
+    @property
+    def count(self):
+        """How many devices there are; 0: the tails lie where the layer is."""
+        return len(self._devices)
+
     def check(self, layer):
         """Raises a ValueError if a layer cannot be built on the devices."""
         if self.on_replicas:

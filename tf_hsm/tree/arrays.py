@@ -64,7 +64,7 @@ def sort_by_level(arrays):
     firsts = np.cumsum(counts) - counts
     parts = [np.flatnonzero(is_root)]
     while parts[-1].size:
-        parts.append(below[_ranges(firsts[parts[-1]], counts[parts[-1]])])
+        parts.append(below[ranges(firsts[parts[-1]], counts[parts[-1]])])
     order = np.concatenate(parts)
     levels = np.cumsum([0, *(part.size for part in parts[:-1])])
 
@@ -78,7 +78,7 @@ def sort_by_level(arrays):
     return TreeArrays(offsets, parents, rows[class_rows]), levels, rows
 
 
-def _ranges(firsts, counts):
+def ranges(firsts, counts):
     """Returns `first` to `first + count - 1` for each pair, end to end."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum()) + np.repeat(firsts - ends + counts, counts)
@@ -87,6 +87,18 @@ def _ranges(firsts, counts):
 def row_groups(group_offsets):
     """Returns the group that each row belongs to, `[R]`."""
     return np.repeat(np.arange(group_offsets.size - 1), np.diff(group_offsets))
+
+
+def groups_of(group_offsets, rows):
+    """Returns the group that each of some rows belongs to, without `[R]`."""
+    return np.searchsorted(group_offsets, rows, side="right") - 1
+
+
+def groups_below(group_parents, rows):
+    """Returns the group below each of some rows of a tree, or -1."""
+    groups = np.searchsorted(group_parents, rows)
+    groups[groups == group_parents.size] = 0  # whose parent is no row
+    return np.where(group_parents[groups] == rows, groups, -1)
 
 
 def inverse(num_rows, rows, start):
@@ -139,6 +151,22 @@ def reduce_to_root(function, values, arrays, levels):
         values[group_parents[begin:end]] = function.reduceat(
             values[first : group_offsets[end]],
             group_offsets[begin:end] - first,
+        )
+
+
+def sum_groups_to_root(values, above, levels):
+    """Adds to the value of each group the values below it, in place.
+
+    Args:
+      values: `[G]` floats.
+      above: `[G]`, the group above each group.
+      levels: see the module.
+    """
+    for first, begin, end in zip(
+        levels[-3::-1], levels[-2:0:-1], levels[:1:-1], strict=True
+    ):
+        values[first:begin] += np.bincount(
+            above[begin:end] - first, values[begin:end], begin - first
         )
 
 

@@ -7,7 +7,9 @@ returns for them.
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.arrays import sum_to_root
+from tf_hsm.tree.arrays import groups_of, sum_groups_to_root, sum_to_root
+
+_CHUNK = 1 << 22  # classes
 
 
 def row_masses(arrays, levels, counts):
@@ -29,6 +31,39 @@ def row_masses(arrays, levels, counts):
     masses[arrays.class_rows] = shares / shares.sum()
     sum_to_root(masses, arrays, levels)
     return np.minimum(masses, 1, out=masses)  # sums are rounded
+
+
+def passing(arrays, levels, counts):
+    """Returns the probability that a label passes each group, `[G]`.
+
+    No array has an entry for each row or class: there may be many more rows
+    and classes than groups.
+
+    Raises:
+      ValueError: a count is negative, infinite or NaN, or all are zero.
+    """
+    offsets, parents, class_rows = arrays
+    above = groups_of(offsets, parents)
+    if counts is None:
+        inner = np.bincount(above[1:], minlength=parents.size)
+        masses = (np.diff(offsets) - inner) / class_rows.size
+    else:
+        counts = _checks.check_counts(counts, class_rows.size)
+        if not counts.any():
+            raise ValueError("all counts are zero; no class ever occurs")
+        masses, largest = np.zeros(parents.size), counts.max()
+        for rows, found in leaf_counts(arrays, counts):
+            np.add.at(masses, groups_of(offsets, rows), found / largest)
+        masses /= masses.sum()
+    sum_groups_to_root(masses, above, levels)
+    return np.minimum(masses, 1, out=masses)  # sums are rounded
+
+
+def leaf_counts(arrays, counts):
+    """Yields the leaf rows of some classes at a time, and their counts."""
+    for first in range(0, counts.size, _CHUNK):
+        classes = slice(first, first + _CHUNK)
+        yield arrays.class_rows[classes], counts[classes]
 
 
 def group_masses(arrays, masses):

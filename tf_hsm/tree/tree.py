@@ -362,12 +362,11 @@ class Tree(
           ValueError: a count is negative, infinite or NaN, or all are zero;
             or one of `batch` and `width` is missing or not positive.
         """
-        row_masses = masses.row_masses(
-            self._arrays, self._levels, self._counts_or_own(counts)
-        )
         return expected.expected_cost(
             self._group_weight_rows,
-            masses.group_masses(self._arrays, row_masses),
+            masses.passing(
+                self._arrays, self._levels, self._counts_or_own(counts)
+            ),
             batch,
             width,
             cost_model,

@@ -62,7 +62,8 @@ def head(
         which the head updates its own weights in place, a name or one of
         `tf_hsm.optimizers`; None: the head has gradients.
       shards: of a tree of this package: devices over which it is cut by subtree
-        (docs/distribution.md); None: it is whole.
+        (docs/distribution.md); of "adaptive": replicas that have its tails.
+        None: it is whole.
       network: bytes a second between these, in each direction.
       **options: `use_bias` of a tree, "full" or "sampled"; `num_sampled` of
         "sampled"; what `AdaptiveSoftmax` takes, of "adaptive".

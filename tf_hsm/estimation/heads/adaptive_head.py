@@ -5,30 +5,44 @@ import dataclasses
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.estimation.heads import passed
+from tf_hsm._units import read_amount
+from tf_hsm.estimation.heads import passed, wire
 from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
 from tf_hsm.estimation.part import Work
 from tf_hsm.layers import AdaptiveSoftmax
+from tf_hsm.layers.replicated import is_over_replicas, num_replicas
 from tf_hsm.partition.cluster_spec import ClusterSpec
+
+_INT64 = 1 << 63
 
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveHead(Head):
     """`tf_hsm.layers.AdaptiveSoftmax` (Grave et al., 2016).
 
+    Over replicas, its parts are those of the replica whose tails have the most
+    parameters. Each replica has a copy of the shortlist and the projections.
+
     Attributes:
       spec: the `ClusterSpec`, which need not have chosen its clusters.
       counts: `[N]`, by falling frequency, how often each class is the label.
       options: the `TreeOptions` of the shortlist.
       tail_bias: whether the rows of tails have biases.
+      shards: the number of replicas that have the tails in turn; None: the
+        head is whole.
+      network: bytes a second out of each replica, and into it.
+      on_replicas: whether as many replicas train the model.
     """
 
     spec: ClusterSpec
     counts: np.ndarray
     options: TreeOptions
     tail_bias: bool
+    shards: int | None = None
+    network: float = 1.25e9
+    on_replicas: bool = False
 
     takes_several_labels = True
 
@@ -37,26 +51,60 @@ class AdaptiveHead(Head):
         """The width of the inputs of a layer that embeds; else None."""
         return self.spec.width
 
+    def over_replicas(self, count):
+        """See `Head.over_replicas`."""
+        if self.shards is not None:
+            wire.check_replicas(count, self.shards, self.options)
+        return dataclasses.replace(self, on_replicas=self.shards is not None)
+
     def _parts(self, setting, width):
+        replicas = self.shards or 1
+        if replicas > 1 and not self.on_replicas:
+            raise ValueError(
+                f"shards is {self.shards}, but {self.name} has no estimate for "
+                "tails on the devices of one process; give replicas the same "
+                "number, or leave out shards"
+            )
         width = self.width or width
         clusters = self.spec.clusters_for(width)
         widths = self.spec.widths_for(width, len(clusters.cutoffs))
         groups, *tails = clusters.split(self.counts)
+        options, of_shortlist = self.options, setting
+        if replicas > 1:
+            options, of_shortlist = options.on_copies(setting)
         parts = self._cluster(
-            "shortlist", clusters.shortlist_tree, groups, self.options
-        ).parts(setting, width)
+            "shortlist", clusters.shortlist_tree, groups, options
+        ).parts(of_shortlist, width)
         of_tails = dataclasses.replace(self.options, use_bias=self.tail_bias)
+        on_replicas = [[] for _ in range(replicas)]
+        vectors = []
         for number, (tree, counts) in enumerate(
             zip(clusters.tail_trees, tails, strict=True), 1
         ):
-            routed = setting.share(counts.sum() / self.counts.sum())
+            share = counts.sum() / self.counts.sum()
             counts = counts if counts.any() else None
             tail = self._cluster(f"tail {number}", tree, counts, of_tails)
             narrow = widths[number]
             if narrow < width:
                 name = f"{tail.name} projection"
+                routed = setting.share(share)
                 parts.append(_projection(name, routed, width, narrow))
-            parts += tail.parts(routed, narrow)
+            # Examples of all replicas come to a tail.
+            routed = setting.share(share * replicas)
+            on_replicas[(number - 1) % replicas] += tail.parts(routed, narrow)
+            vectors.append((setting.tokens * share, narrow))
+        parts += max(on_replicas, key=lambda x: sum(p.parameters for p in x))
+        if replicas > 1:
+            # Products have the type of the variables, and labels 64 bits.
+            sent = wire.part(
+                self.name,
+                dataclasses.replace(setting, compute_dtype=setting.dtype),
+                self.network,
+                _INT64,
+                vectors,
+                replicas,
+            )
+            parts.append(sent)
         return parts
 
     def _cluster(self, name, tree, counts, options):
@@ -86,7 +134,9 @@ def _projection(name, setting, width, narrow):
 
 
 @of_layer.register
-def _of_adaptive_softmax(layer: AdaptiveSoftmax, counts=None):
+def _of_adaptive_softmax(
+    layer: AdaptiveSoftmax, counts=None, shards=None, network=1.25e9
+):
     spec = layer.spec
     if counts is None and spec.ranked_counts is not None:
         counts = spec.ranked_counts
@@ -101,12 +151,32 @@ def _of_adaptive_softmax(layer: AdaptiveSoftmax, counts=None):
         counts,
         TreeOptions.of(layer),
         layer.rows.use_bias is True,
+        num_replicas(layer) if is_over_replicas(layer) else shards,
+        network,
+        is_over_replicas(layer),
         array_bytes=array_bytes(layer),
     )
 
 
-def named(name, classes, counts, *, optimizer=None, **options):
-    """Returns the head of N classes; `options` are of `AdaptiveSoftmax`."""
+def named(
+    name,
+    classes,
+    counts,
+    *,
+    optimizer=None,
+    shards=None,
+    network=1.25e9,
+    **options,
+):
+    """Returns the head of N classes; `options` are of `AdaptiveSoftmax`.
+
+    With `shards`, as many replicas have the tails in turn.
+
+    Raises:
+      ValueError: an argument is out of its range.
+    """
+    if shards is not None:
+        shards = _checks.check_int("shards", shards, 1)
     layer = AdaptiveSoftmax(
         passed.num_classes_of(classes),
         counts=None if isinstance(counts, str) else counts,
@@ -114,4 +184,6 @@ def named(name, classes, counts, *, optimizer=None, **options):
         name=name,
         **options,
     )
-    return _of_adaptive_softmax(layer, counts)
+    return _of_adaptive_softmax(
+        layer, counts, shards, read_amount("network", network, "B")
+    )

@@ -6,11 +6,9 @@ import numpy as np
 
 from tf_hsm import _checks, distribute
 from tf_hsm._units import read_amount
-from tf_hsm.estimation import slots
-from tf_hsm.estimation.heads import passed
+from tf_hsm.estimation.heads import passed, wire
 from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
 from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
-from tf_hsm.estimation.part import Part, Work
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.tree import Tree
@@ -44,17 +42,7 @@ class CutHead(Head):
 
     def over_replicas(self, count):
         """See `Head.over_replicas`."""
-        if self.options.optimizer is None:
-            raise ValueError(
-                "a head over replicas updates its own rows: give "
-                'head_optimizer, for example "rowwise_adagrad"'
-            )
-        if count != len(self.plan.shards):
-            raise ValueError(
-                f"replicas is {count}, but the head is cut over devices: "
-                f"shards is {len(self.plan.shards)}; give both the same "
-                "number, or leave out one of them"
-            )
+        wire.check_replicas(count, len(self.plan.shards), self.options)
         return dataclasses.replace(self, on_replicas=True)
 
     def _parts(self, setting, width):
@@ -65,30 +53,43 @@ class CutHead(Head):
         share = costs[plan.shards.index(fullest)].examples_share
         top, of_top = self.options, setting
         if replicas > 1:
-            # All copies take the gradients of all replicas.
-            own = slots.of(top.optimizer)
-            of_top = dataclasses.replace(setting, slots=own)
-            top = dataclasses.replace(top, optimizer=None)
-        here = self._passed(whole, plan.layout.top_rows, 1.0)
+            top, of_top = top.on_copies(setting)
+        groups = plan.layout.group_units
+        here = self._passed(whole, groups < 0, 1.0)
         parts = self._part("top", here, top, of_top, width)
-        here = self._passed(whole, plan.layout.rows_of(fullest), share)
+        first = fullest.first_unit
+        is_here = (groups >= first) & (groups < first + fullest.num_units)
+        here = self._passed(whole, is_here, share)
         # Examples of all replicas come to a shard.
         of_shard = setting.share(share * replicas)
         name = f"shard of {len(costs)}"
         parts += self._part(name, here, self.options, of_shard, width)
         below = setting.tokens * sum(cost.examples_share for cost in costs)
-        return [*parts, self._wire(below, replicas, setting, width)]
+        return [
+            *parts,
+            wire.part(
+                self.name,
+                setting,
+                self.network,
+                self.num_classes,
+                [(below, width)],
+                replicas if self.on_replicas else None,
+            ),
+        ]
 
-    def _passed(self, whole, rows, share):
-        """The groups of some rows, where a share of all labels comes by."""
-        if not rows.size:
+    def _passed(self, whole, is_here, share):
+        """Some of the groups, where a share of all labels comes by."""
+        if not is_here.any():
             return None
-        groups = np.unique(self.plan.tree.row_groups[rows])
+        fanouts = whole.fanouts[is_here]
+        num_rows = int(fanouts.sum())
+        # A group has a class for each row that is above no group.
+        num_nodes = num_rows * (1 + self.plan.tree.pinned)
         return passed.Passed(
-            rows.size - groups.size + 1,
-            int(whole.fanouts[groups].sum()),
-            whole.fanouts[groups],
-            np.minimum(whole.masses[groups] / max(share, 1e-300), 1),
+            num_nodes - fanouts.size + 1,
+            num_rows,
+            fanouts,
+            np.minimum(whole.masses[is_here] / max(share, 1e-300), 1),
         )
 
     def _part(self, name, here, options, setting, width):
@@ -96,34 +97,6 @@ class CutHead(Head):
             return []
         head = TreeHead(f"{self.name} {name}", 0, here, options)
         return head.parts(setting, width)
-
-    def _wire(self, examples, replicas, setting, width):
-        """The bytes for the examples whose labels are below the top.
-
-        A replica sends its examples to the shards of other replicas, and sends
-        back results for as many examples of these, in the mean.
-        """
-        step = distribute.Step(
-            width=width, dtype=setting.compute_dtype, network=self.network
-        )
-        sent = step.wire_bytes(examples, self.num_classes)
-        seconds = step.wire_milliseconds(sent) / 1000
-        uncounted = ()
-        if self.on_replicas:
-            sent *= (replicas - 1) / replicas
-            seconds = sent / self.network
-            uncounted = (
-                "the padding of what travels between processes, up to the "
-                "largest part",
-            )
-        return Part(
-            f"{self.name} network",
-            "network",
-            forward=Work(0, sent / 2),
-            backward=Work(0, sent / 2),
-            seconds=lambda _: seconds,
-            uncounted=uncounted,
-        )
 
 
 @of_layer.register

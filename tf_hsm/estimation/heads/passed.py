@@ -69,12 +69,11 @@ def of_tree(tree, counts=None):
       ValueError: counts are neither.
     """
     counts = tree._counts_or_own(counts_of(counts, tree.num_classes))
-    rows = tree_masses.row_masses(tree._arrays, tree._levels, counts)
     return Passed(
         tree.num_classes,
         tree.num_weight_rows,
         tree._group_weight_rows,
-        tree_masses.group_masses(tree._arrays, rows),
+        tree_masses.passing(tree._arrays, tree._levels, counts),
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from tf_hsm.cost.gradients import sparse_bytes
 from tf_hsm.estimation import slots as all_slots
 from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK, Part, Work
 from tf_hsm.estimation.setting import VARIABLE_BYTES
@@ -120,9 +121,13 @@ class Table:
     def _gradient_bytes(self, touched):
         if touched is None:
             return self.bytes
-        numbers = touched * (self.width + self.bias)
-        indices = touched * (1 + self.bias) * self.index_bytes
-        return numbers * self.setting.itemsize + indices
+        return sparse_bytes(
+            touched,
+            self.width,
+            self.setting.itemsize,
+            bias=self.bias,
+            index_bytes=self.index_bytes,
+        )
 
     def _kept(self, slots):
         """Fields of variables and slots, and of making both."""

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import keras
 
+from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.passed import Passed
 from tf_hsm.estimation.heads.table import Table
@@ -67,6 +68,22 @@ class TreeOptions:
             ),
             getattr(layer, "tied_to", None) is not None,
             layer.quantization_mode,
+        )
+
+    def on_copies(self, setting):
+        """Returns the options and the setting of rows that replicas copy.
+
+        The optimizer of the head updates each copy by the gradients of all
+        replicas, so that the replicas exchange gradients.
+
+        Returns:
+          The options without an optimizer, and the setting with the slots of
+          the head's optimizer.
+        """
+        own = slots.of(self.optimizer)
+        return (
+            dataclasses.replace(self, optimizer=None),
+            dataclasses.replace(setting, slots=own),
         )
 
 
@@ -170,8 +187,8 @@ class TreeHead(Head):
                 self.name, self.kind, optimizer, forward=forward, **fields
             )
             # It is read and written once, as are its slots.
-            slots = part.slot_bytes / part.parameters
-            moved = 2 * (setting.itemsize + slots)
+            slot_bytes = part.slot_bytes / part.parameters
+            moved = 2 * (setting.itemsize + slot_bytes)
         ranking = _RANKING_BYTES * passed.num_classes
         return [
             dataclasses.replace(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.arrays import assemble
+from tf_hsm.tree.arrays import TreeArrays, ranges
 from tf_hsm.tree.builders.kind import Kind, parse_fanouts
 from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.memory import check_fits
 
-_ROW_BYTES = 50  # The most that a row takes, by tracemalloc.
+_ROW_BYTES = 45  # The most that a row takes, by tracemalloc.
 
 
 def balanced(
@@ -46,22 +46,37 @@ def balanced(
     # The inner nodes of one level: each holds a run of consecutive classes.
     starts = np.zeros(1, np.int64)
     sizes = np.full(1, num_classes, np.int64)
-    fanouts, row_classes = [], []
+    fanouts, parents, runs = [], [np.full(1, -1, np.int64)], []
+    num_rows = 0
     for width in widths:
         fanout = np.minimum(sizes, min(width, num_classes))
-        child_sizes, child_starts = _split(starts, sizes, fanout)
-        is_leaf = child_sizes == 1
+        small, num_larger = np.divmod(sizes, fanout)
+        first_rows = num_rows + np.cumsum(fanout) - fanout
+        num_rows += int(fanout.sum())
+        # Children with one class come last, side by side.
+        inner = np.where(small == 1, num_larger, fanout)
+        runs.append(
+            np.stack(
+                [starts + 2 * num_larger, first_rows + inner, fanout - inner]
+            )[:, inner < fanout]
+        )
+        child = ranges(np.zeros_like(inner), inner)
+        first_rows, starts, small, num_larger = (
+            np.repeat(x, inner) for x in (first_rows, starts, small, num_larger)
+        )
         fanouts.append(fanout)
-        row_classes.append(np.where(is_leaf, child_starts, -1))
-        starts, sizes = child_starts[~is_leaf], child_sizes[~is_leaf]
+        parents.append(first_rows + child)
+        starts += child * small + np.minimum(child, num_larger)
+        sizes = small + (child < num_larger)
         if not sizes.size:
             break
-    row_classes = np.concatenate(row_classes)
-    is_inner = row_classes < 0
-    leaf_rows = np.flatnonzero(~is_inner)
-    class_rows = np.empty(num_classes, np.int64)
-    class_rows[row_classes[leaf_rows]] = leaf_rows
-    arrays = assemble(np.concatenate(fanouts), is_inner, class_rows)
+    fanouts = np.concatenate(fanouts)
+    offsets = np.append(0, np.cumsum(fanouts))
+    runs = np.concatenate(runs, 1)
+    classes, rows, counts = runs[:, np.argsort(runs[0])]
+    class_rows = np.arange(num_classes)
+    class_rows += np.repeat(rows - classes, counts)
+    arrays = TreeArrays(offsets, np.concatenate(parents), class_rows)
     return with_names(arrays, None, pinned)
 
 
@@ -118,18 +133,6 @@ def _num_groups(num_classes):
         return 1
     floor = math.isqrt(num_classes)
     return floor + (num_classes - floor * floor > floor)
-
-
-def _split(starts, sizes, fanout):
-    """Splits runs of classes into `fanout` parts that differ by at most 1."""
-    first_child = np.cumsum(fanout) - fanout
-    child = np.arange(fanout.sum()) - np.repeat(first_child, fanout)
-    small, num_larger = (
-        np.repeat(part, fanout) for part in np.divmod(sizes, fanout)
-    )
-    child_starts = np.repeat(starts, fanout)
-    child_starts += child * small + np.minimum(child, num_larger)
-    return small + (child < num_larger), child_starts
 
 
 def _level_branching(num_classes, branching):

@@ -181,7 +181,7 @@ def _milliseconds(counts, size):
     levels = level_starts(arrays)
     return expected.expected_cost(
         np.diff(arrays.group_offsets),
-        masses.group_masses(arrays, masses.row_masses(arrays, levels, counts)),
+        masses.passing(arrays, levels, counts),
         _BATCH,
         _VECTOR_WIDTH,
         None,
