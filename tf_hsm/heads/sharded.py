@@ -14,6 +14,7 @@ from tf_hsm.heads.part_calls import call_parts, losses_on_copies
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import RowShares, TreeHead
 from tf_hsm.runtime import arguments, private_tensorflow, row_parts
+from tf_hsm.runtime.quantized_rows import QuantizedRows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,12 +107,16 @@ class ShardedHead:
 
     def variables(self):
         """Returns the weights and biases of all parts, part by part."""
-        return [v for part in self.rows.parts for v in part.head.variables()]
+        return [v for head in self.tree_heads() for v in head.variables()]
+
+    def tree_heads(self):
+        """See `tf_hsm.heads.head.Head`: the head of the top, then the shards'."""
+        return [part.head for part in self.rows.parts]
 
     def on_one_device(self):
         """Returns a `TreeHead` with copies of all rows, on one device."""
-        heads = [part.head for part in self.rows.parts]
-        weights = row_parts.joined([head.weights for head in heads])
+        heads = self.tree_heads()
+        weights = _joined([head.weights for head in heads])
         biases = None
         if heads[0].biases is not None:
             biases = row_parts.joined([head.biases for head in heads])
@@ -125,3 +130,12 @@ class ShardedHead:
     def floats(self, inputs):
         """Returns inputs as floats; lists take the type of the rows."""
         return arguments.floats(inputs, self.dtype)
+
+
+def _joined(weights):
+    """Returns new weights with the rows of a list of weights."""
+    if not isinstance(weights[0], QuantizedRows):
+        return row_parts.joined(weights)
+    codes = row_parts.joined([rows.codes for rows in weights])
+    scales = row_parts.joined([rows.scales for rows in weights])
+    return QuantizedRows(codes, scales, weights[0].width)

@@ -317,13 +317,18 @@ class AnsweringLayer(keras.layers.Layer):
         """
         del type_check, config
         self._check_built()
-        self._head = quantized.quantize(self, self._head, mode)
+        quantized.quantize(self, mode)
 
     def can_be_quantized(self):
         """Returns whether weights in 8 or 4 bits fit the layer's options."""
-        is_cut = self.plan is not None or getattr(self, "devices", None)
         is_tied = getattr(self, "tied_to", None) is not None
-        return not (is_cut or is_tied)
+        return not (self._on_replicas or is_tied)
+
+    def device_names(self):
+        """Returns the names of the devices of shards or tails, if any."""
+        if self.plan is not None:
+            return self.plan.devices
+        return getattr(self, "devices", None) or ()
 
     def quantized_call(self, *args, **kwargs):
         """Calls the layer; see Keras."""

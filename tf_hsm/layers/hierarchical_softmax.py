@@ -235,8 +235,10 @@ class HierarchicalSoftmax(HeadLayer):
         self.shard_kernels, self.shard_biases = map(
             list, zip(*shards, strict=True)
         )
-        self._add_to_checkpoints([*self.shard_kernels, *self.shard_biases])
-        return ShardedHead(ShardedRows(plan, top, shards, self._on_replicas))
+        head = ShardedHead(ShardedRows(plan, top, shards, self._on_replicas))
+        for part in head.rows.shards:
+            self._add_to_checkpoints(part.head.variables())
+        return head
 
     @property
     def logit_soft_cap(self):

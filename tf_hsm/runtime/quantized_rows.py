@@ -151,6 +151,26 @@ def _decode(codes, scales, width):
     return values
 
 
+def tensor(weights):
+    """Returns weights, also `QuantizedRows`, as a tensor in any graph."""
+    if not isinstance(weights, QuantizedRows):
+        return tf.convert_to_tensor(weights)
+    codes = tf.convert_to_tensor(weights.codes)
+    scales = tf.convert_to_tensor(weights.scales)
+    if codes.dtype == tf.int8:
+        return tf.cast(codes, tf.float32) * scales
+    codes = tf.cast(codes, tf.int32)
+    low, high = ((half + 8) % 16 - 8 for half in (codes, codes // 16))
+    blocks = [tf.zeros([tf.shape(codes)[0], 0])]
+    for number, first in enumerate(range(0, weights.width, BLOCK)):
+        size = min(BLOCK, weights.width - first)
+        begin, half = first // 2, (size + 1) // 2
+        block = [low[:, begin : begin + half], high[:, begin : begin + half]]
+        block = tf.cast(tf.concat(block, 1)[:, :size], tf.float32)
+        blocks.append(block * scales[:, number : number + 1])
+    return tf.concat(blocks, 1)
+
+
 def variables(weights):
     """Returns the variables that weights are, a list of one or two."""
     if isinstance(weights, QuantizedRows):
