@@ -110,7 +110,7 @@ class ShardedHead:
         return [v for head in self.tree_heads() for v in head.variables()]
 
     def tree_heads(self):
-        """See `tf_hsm.heads.head.Head`: the head of the top, then the shards'."""
+        """See `tf_hsm.heads.head.Head`: for the top, then for the shards."""
         return [part.head for part in self.rows.parts]
 
     def on_one_device(self):

@@ -322,7 +322,7 @@ class AnsweringLayer(keras.layers.Layer):
     def can_be_quantized(self):
         """Returns whether weights in 8 or 4 bits fit the layer's options."""
         is_tied = getattr(self, "tied_to", None) is not None
-        return not (self._on_replicas or is_tied)
+        return not is_tied
 
     def device_names(self):
         """Returns the names of the devices of shards or tails, if any."""

@@ -10,6 +10,7 @@ import dataclasses
 import keras
 import tensorflow as tf
 
+from tf_hsm.heads import part_calls
 from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.labels import LabelTreeHead
@@ -17,7 +18,12 @@ from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers.in_place import InPlace
-from tf_hsm.runtime import private_keras, quantized_rows, row_parts
+from tf_hsm.runtime import (
+    private_keras,
+    private_tensorflow,
+    quantized_rows,
+    row_parts,
+)
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 
 _POLICIES = {"int8": "int8", "int4": f"int4/{quantized_rows.BLOCK}"}
@@ -67,7 +73,10 @@ def place(weights, placement):
     """Notes the `Placement` of a variable, or of the variables of codes."""
     device, part = placement
     for number, variable in enumerate(quantized_rows.variables(weights)):
-        of_kind = part and part._replace(whole=(part.whole, number))
+        if part is not None and part.rows.size == part.num_rows:
+            of_kind = row_parts.whole_of(variable)
+        else:
+            of_kind = part and part._replace(whole=(part.whole, number))
         row_parts.place(variable, device, of_kind)
 
 
@@ -125,8 +134,11 @@ def quantize(layer, mode):
         raise NotImplementedError(
             f"{layer.name}: no quantized weights for {reason}"
         )
-    for part in layer._head.tree_heads():
+    heads = layer._head.tree_heads()
+    part_calls.check_here(heads)
+    for part in heads:
         _check_finite(part.weights)
+    del heads, part
     # An error so far has changed nothing.
     layer.in_place, layer.optimizer = InPlace(), None
     private_keras.mark_quantized(layer)
@@ -142,7 +154,7 @@ def _quantize_part(layer, number):
     """Replaces the weights of one of the `TreeHead`s of a layer."""
     old = layer._head.tree_heads()[number].weights
     placement = row_parts.placement_of(old)
-    with row_parts.beside(old):
+    with row_parts.beside(old), private_tensorflow.strategy_of(old):
         new = make_rows(layer, old.name, *old.shape, placement.device)
     place(new, placement)
     new.assign(old.value)
@@ -190,18 +202,23 @@ def _refusal(layer, mode):
 
 
 def _is_on_cpu(variable):
-    if isinstance(variable.value, tf.distribute.DistributedValues):
-        return False
-    device = tf.DeviceSpec.from_string(variable.value.device)
+    copies = private_tensorflow.copies_of(variable)
+    devices = [tf.DeviceSpec.from_string(copy.device) for copy in copies]
     is_placed = row_parts.placement_of(variable).device is not None
-    is_first = (device.device_index or 0) == 0
-    return (device.device_type or "CPU") == "CPU" and (is_first or is_placed)
+    may_be_any = is_placed or len(copies) > 1
+    return all(
+        (device.device_type or "CPU") == "CPU"
+        and (may_be_any or not device.device_index)
+        for device in devices
+    )
 
 
 def _gpu_among(devices):
     """Returns the first name that is not the name of a CPU, or None."""
     kinds = {d: tf.DeviceSpec.from_string(d).device_type for d in devices}
-    return next((d for d, kind in kinds.items() if kind not in (None, "CPU")), None)
+    return next(
+        (d for d, kind in kinds.items() if kind not in (None, "CPU")), None
+    )
 
 
 def _replace_attributes(layer, old, new):

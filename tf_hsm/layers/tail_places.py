@@ -25,6 +25,7 @@ class TailPlaces:
       on_replicas: whether each replica of a strategy has some of the tails.
 
     Args:
+      layer: the `AdaptiveSoftmax`.
       devices: see `AdaptiveSoftmax`.
       optimizer: of the layer's own, or None.
 
@@ -33,12 +34,12 @@ class TailPlaces:
       ValueError: "replicas" without an optimizer, or under another strategy.
     """
 
-    def __init__(self, devices, optimizer):
+    def __init__(self, layer, devices, optimizer):
         """See the class."""
         self.on_replicas = is_replicas(devices)
         self.given, self._devices = devices, ()
         if self.on_replicas:
-            check_optimizer(optimizer)
+            check_optimizer(layer, optimizer)
             self._devices = devices_of_replicas()
         elif devices is not None:
             self.given = self._devices = check_devices(devices)
@@ -71,22 +72,23 @@ class TailPlaces:
         Args:
           number: of the tail.
           tree: of the tail.
-          make: makes the `TreeHead` with its variables. It is not called for a
-            tail that another process has.
+          make: takes the name of a device, or None, and makes the `TreeHead`
+            with its variables. It is not called for a tail that another
+            process has.
         """
         device = None
         if self._devices:
             device = self._devices[self._index(number)]
         if not self.on_replicas:
             with row_parts.on(device):
-                head = make()
+                head = make(device)
             for variable in head.variables():
                 row_parts.place(variable, device)
             return head
         if device not in replicas_here():
             return TreeHead(None, None, tree)
         with row_parts.part_on(device):
-            head = make()
+            head = make(device)
         for variable in head.variables():
             # All rows, but without copies on other replicas.
             row_parts.place(variable, device, row_parts.whole_of(variable))

@@ -128,9 +128,18 @@ class QuantizedRows(tf.Module):
             for variable, values in zip(
                 (self.codes, self.scales), encode(rows), strict=True
             ):
-                if isinstance(variable, keras.Variable):
-                    variable = variable.value
-                variable[first : first + len(rows)].assign(values)
+                for copy in _copies(variable):
+                    copy[first : first + len(rows)].assign(values)
+
+
+def _copies(variable):
+    """Returns the copies that a strategy has of a variable; or it alone."""
+    if isinstance(variable, keras.Variable):
+        variable = variable.value
+    if isinstance(variable, tf.distribute.DistributedValues):
+        strategy = variable.distribute_strategy
+        return strategy.experimental_local_results(variable)
+    return [variable]
 
 
 def _decode(codes, scales, width):
