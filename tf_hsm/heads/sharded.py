@@ -116,11 +116,12 @@ class ShardedHead:
     def on_one_device(self):
         """Returns a `TreeHead` with copies of all rows, on one device."""
         heads = self.tree_heads()
-        weights = _joined([head.weights for head in heads])
-        biases = None
-        if heads[0].biases is not None:
-            biases = row_parts.joined([head.biases for head in heads])
-        return TreeHead(weights, biases, self.rows.plan.tree)
+        weights = [head.weights for head in heads]
+        biases = [head.biases for head in heads]
+        is_quantized = isinstance(weights[0], QuantizedRows)
+        with row_parts.on("CPU:0" if is_quantized else None):
+            biases = None if biases[0] is None else row_parts.joined(biases)
+            return TreeHead(_joined(weights), biases, self.rows.plan.tree)
 
     @property
     def dtype(self):

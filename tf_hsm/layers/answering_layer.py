@@ -311,9 +311,10 @@ class AnsweringLayer(keras.layers.Layer):
           config: a configuration of Keras, of which only the mode counts.
 
         Raises:
-          NotImplementedError: the layer is on several devices or tied, or its
-            variables are not float32, or it is a `SampledSoftmax`.
-          ValueError: the layer is not built, or is quantized already.
+          NotImplementedError: the layer is tied, or its variables are not
+            float32 or not on CPUs, or it is a `SampledSoftmax`.
+          ValueError: the layer is not built, or is quantized already; a number
+            is not finite; or other workers have some of the rows.
         """
         del type_check, config
         self._check_built()
@@ -326,9 +327,7 @@ class AnsweringLayer(keras.layers.Layer):
 
     def device_names(self):
         """Returns the names of the devices of shards or tails, if any."""
-        if self.plan is not None:
-            return self.plan.devices
-        return getattr(self, "devices", None) or ()
+        return () if self.plan is None else self.plan.devices
 
     def quantized_call(self, *args, **kwargs):
         """Calls the layer; see Keras."""

@@ -105,8 +105,9 @@ def check_policy(layer):
         reason = f"variables of {layer.variable_dtype}"
     elif not layer.can_be_quantized():
         reason = f"a {type(layer).__name__} with these options"
-    elif (device := _gpu_among(layer.device_names())) is not None:
-        reason = f"the device {device}; codes lie on CPUs"
+    elif not all(map(_is_cpu, layer.device_names())):
+        names = ", ".join(layer.device_names())
+        reason = f"the devices {names}; they must be CPUs"
     else:
         private_keras.mark_quantized(layer)
         return
@@ -213,12 +214,12 @@ def _is_on_cpu(variable):
     )
 
 
-def _gpu_among(devices):
-    """Returns the first name that is not the name of a CPU, or None."""
-    kinds = {d: tf.DeviceSpec.from_string(d).device_type for d in devices}
-    return next(
-        (d for d, kind in kinds.items() if kind not in (None, "CPU")), None
-    )
+def _is_cpu(name):
+    """Returns whether a device is a CPU, or may have one, by its name."""
+    try:
+        return tf.DeviceSpec.from_string(name).device_type in (None, "CPU")
+    except ValueError:
+        return True  # another error says that there is no such device
 
 
 def _replace_attributes(layer, old, new):

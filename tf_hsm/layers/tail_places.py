@@ -23,6 +23,7 @@ class TailPlaces:
     Attributes:
       given: "replicas", a tuple of the names that the user gave, or None.
       on_replicas: whether each replica of a strategy has some of the tails.
+      devices: the names of the devices, a tuple.
 
     Args:
       layer: the `AdaptiveSoftmax`.
@@ -37,19 +38,19 @@ class TailPlaces:
     def __init__(self, layer, devices, optimizer):
         """See the class."""
         self.on_replicas = is_replicas(devices)
-        self.given, self._devices = devices, ()
+        self.given, self.devices = devices, ()
         if self.on_replicas:
             check_optimizer(layer, optimizer)
-            self._devices = devices_of_replicas()
+            self.devices = devices_of_replicas()
         elif devices is not None:
-            self.given = self._devices = check_devices(devices)
+            self.given = self.devices = check_devices(devices)
 
     def check(self, layer):
         """Raises a ValueError if a layer cannot be built on the devices."""
         if self.on_replicas:
-            check_replicas(layer, self._devices)
+            check_replicas(layer, self.devices)
         else:
-            check_present(self._devices)
+            check_present(self.devices)
 
     def owners(self, num_tails):
         """Returns the number of the replica of each tail, or None."""
@@ -62,9 +63,9 @@ class TailPlaces:
 
         None: each replica has a copy, which the optimizer of the model trains.
         """
-        if self.on_replicas or not self._devices:
+        if self.on_replicas or not self.devices:
             return None
-        return self._devices[self._index(number)]
+        return self.devices[self._index(number)]
 
     def make_rows(self, number, tree, make):
         """Returns the `TreeHead` of a tail.
@@ -77,8 +78,8 @@ class TailPlaces:
             process has.
         """
         device = None
-        if self._devices:
-            device = self._devices[self._index(number)]
+        if self.devices:
+            device = self.devices[self._index(number)]
         if not self.on_replicas:
             with row_parts.on(device):
                 head = make(device)
@@ -95,4 +96,4 @@ class TailPlaces:
         return head
 
     def _index(self, number):
-        return (number - 1) % len(self._devices)
+        return (number - 1) % len(self.devices)

@@ -44,7 +44,7 @@ class CutHead(Head):
 
     def over_replicas(self, count):
         """See `Head.over_replicas`."""
-        if self.options.optimizer is None:
+        if self.options.optimizer is None and self.options.mode is None:
             raise ValueError(
                 "a head over replicas updates its own rows: give "
                 'head_optimizer, for example "rowwise_adagrad"'
