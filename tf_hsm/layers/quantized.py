@@ -141,6 +141,7 @@ def quantize(layer, mode):
         _check_finite(part.weights)
     del heads, part
     # An error so far has changed nothing.
+    del layer.optimizer  # TensorFlow tracks an attribute until it is deleted
     layer.in_place, layer.optimizer = InPlace(), None
     private_keras.mark_quantized(layer)
     if layer.quantization_mode is None:
