@@ -86,7 +86,6 @@ ANSWERS = {
         x, 3, allowed=[5, 9, 40, 41], renormalize=True
     ),
     "predict": lambda head, x: head(x),
-    "losses": lambda head, x: head(x, LABELS),
     "best_draws": lambda head, x: head.sample(x, 4, seed=(1, 2), top_k=1),
 }
 DRAWS = {
@@ -104,7 +103,7 @@ def assert_same_bits(found, wanted):
 
 @pytest.mark.parametrize(
     "name, count, mode, width, traced",
-    all_pairs(list(TREES), [1, 2, 4], MODES, [1, 63, 65, 130], [False, True]),
+    all_pairs(list(TREES), [1, 2, 4], MODES, [1, 65, 130], [False, True]),
 )
 def test_answers_are_the_answers_of_one_device(
     name, count, mode, width, traced
@@ -117,6 +116,8 @@ def test_answers_are_the_answers_of_one_device(
         found = (tf.function(asked) if traced else asked)(x)
         assert_same_bits(found, ask(one, x))
         assert_same_bits(found, ask(floats, x))
+    # The losses of floats too have other sums than on one device.
+    np.testing.assert_allclose(several(x, LABELS), one(x, LABELS), rtol=1e-6)
     for options in DRAWS.values():
         drawn = several.sample(x, 50, seed=(3, 4), **options)
         assert_same_bits(drawn, floats.sample(x, 50, seed=(3, 4), **options))
@@ -249,17 +250,17 @@ def test_files(mode, optimizer, tmp_path):
 
 
 def test_a_head_of_floats_takes_no_codes(tmp_path):
-    several, one = quantized("two_level", 2, "int8", 65)
+    several, _ = quantized("two_level", 2, "int8", 65)
     floats = built(several.tree, plan=several.plan)
     with pytest.raises(ValueError, match="have int8 and None"):
         distribute.copy_weights(several, floats)
     path = distribute.checkpoint(several).save(tmp_path / "codes")
     with pytest.raises(AssertionError):
         distribute.checkpoint(floats).restore(path).assert_consumed()
-    keras.Sequential([several]).save_weights(tmp_path / "codes.weights.h5")
+    store = {}
+    several.save_own_variables(store)
     with pytest.raises(ValueError, match=r"3 variables, but there are 2"):
-        keras.Sequential([floats]).load_weights(tmp_path / "codes.weights.h5")
-    del one
+        floats.load_own_variables(store)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -353,8 +354,6 @@ def test_an_adaptive_softmax(mode, options, tmp_path):
         )
         models.append(keras.Sequential([keras.Input([33]), head]))
     (several,), (one,) = (model.layers for model in models)
-    for head in (several, one):
-        head.build([None, 33])
     one.set_weights(several.get_weights())
     for model in models:
         model.quantize(mode)
@@ -368,6 +367,7 @@ def test_an_adaptive_softmax(mode, options, tmp_path):
         assert_same_bits(
             *(h.sample(x, 9, seed=5, **draws) for h in (one, several))
         )
+    np.testing.assert_allclose(several(x, LABELS), one(x, LABELS), rtol=1e-6)
     wanted = one.log_probs(x)
 
     models[0].save(tmp_path / "model.keras")

@@ -69,6 +69,12 @@ def make_rows(layer, name, num_rows, width, device=None):
     return QuantizedRows(*made, width)
 
 
+def freeze(biases):
+    """Keeps biases beside codes, or None, out of the optimizers of models."""
+    if biases is not None:
+        biases.trainable = False
+
+
 def place(weights, placement):
     """Notes the `Placement` of a variable, or of the variables of codes."""
     device, part = placement
@@ -154,7 +160,9 @@ def quantize(layer, mode):
 
 def _quantize_part(layer, number):
     """Replaces the weights of one of the `TreeHead`s of a layer."""
-    old = layer._head.tree_heads()[number].weights
+    head = layer._head.tree_heads()[number]
+    freeze(head.biases)
+    old, head = head.weights, None
     placement = row_parts.placement_of(old)
     with row_parts.beside(old), private_tensorflow.strategy_of(old):
         new = make_rows(layer, old.name, *old.shape, placement.device)

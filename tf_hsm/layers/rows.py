@@ -116,7 +116,9 @@ class RowSpec:
             kernel = quantized.make_rows(layer, name, *shape, device)
             # Biases are beside codes, which are on a CPU.
             with row_parts.on(quantized.cpu_of(device)):
-                return kernel, self._add_bias(layer, prefix, shape[0], prior)
+                bias = self._add_bias(layer, prefix, shape[0], prior)
+            quantized.freeze(bias)
+            return kernel, bias
         kernel = layer.add_weight(
             name=f"{prefix}kernel",
             shape=shape,
