@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import replicated_heads as heads
+from tests.support.devices import CPUS
 from tf_hsm import distribute
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.runtime import private_tensorflow
@@ -140,6 +141,22 @@ def test_heads_of_floats_need_an_optimizer():
         over_replicas("tree", optimizer=None)
     with pytest.raises(ValueError, match="needs an optimizer"):
         over_replicas("tails", optimizer=None)
+
+
+def test_workers_are_refused(monkeypatch):
+    """A process that has the first of two replicas alone."""
+    here = "tf_hsm.layers.{}.replicas_here"
+    with monkeypatch.context() as patch:
+        patch.setattr(here.format("hierarchical_softmax"), lambda: CPUS[:1])
+        model = over_replicas("tree")
+    (head,) = model.layers
+    assert head.shard_kernels[1] is None
+    with pytest.raises(ValueError, match="other workers have shards"):
+        head.quantize("int8")
+    assert head.quantization_mode is None
+    monkeypatch.setattr(here.format("replicated"), lambda: CPUS[:1])
+    with pytest.raises(ValueError, match="int8 are for the replicas of one"):
+        over_replicas("tree", optimizer=None, dtype="int8_from_float32")
 
 
 def test_training_is_refused():
