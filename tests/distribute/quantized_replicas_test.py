@@ -136,6 +136,22 @@ def check_losses(model, one):
     )
 
 
+def test_a_head_that_every_replica_copies(tmp_path):
+    with heads.strategy_of(COUNT).scope():
+        model = model_of(HierarchicalSoftmax(heads.tree_named("huffman")))
+    one = model_of(HierarchicalSoftmax(heads.tree_named("huffman")))
+    one.set_weights(model.get_weights())
+    for copied in (model, one):
+        copied.quantize("int4")
+    check_copies(model.layers[0])
+    check_answers(model, one)
+    model.save(tmp_path / "model.keras")
+    with heads.strategy_of(COUNT).scope():
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+    check_copies(loaded.layers[0])
+    check_losses(loaded, one)
+
+
 def test_heads_of_floats_need_an_optimizer():
     with pytest.raises(ValueError, match="needs an optimizer"):
         over_replicas("tree", optimizer=None)

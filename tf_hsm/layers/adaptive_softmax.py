@@ -408,7 +408,7 @@ class AdaptiveSoftmax(HeadLayer):
         known = {id(v) for v in own}
         return own + [v for v in variables if id(v) not in known]
 
-    def device_names(self):
+    def _device_names(self):
         """Returns the names of the devices of the tails, if any."""
         return self._places.devices
 

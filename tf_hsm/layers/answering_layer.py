@@ -325,7 +325,7 @@ class AnsweringLayer(keras.layers.Layer):
         is_tied = getattr(self, "tied_to", None) is not None
         return not is_tied
 
-    def device_names(self):
+    def _device_names(self):
         """Returns the names of the devices of shards or tails, if any."""
         return () if self.plan is None else self.plan.devices
 

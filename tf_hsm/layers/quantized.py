@@ -111,8 +111,8 @@ def check_policy(layer):
         reason = f"variables of {layer.variable_dtype}"
     elif not layer.can_be_quantized():
         reason = f"a {type(layer).__name__} with these options"
-    elif not all(map(_is_cpu, layer.device_names())):
-        names = ", ".join(layer.device_names())
+    elif not all(map(_is_cpu, layer._device_names())):
+        names = ", ".join(layer._device_names())
         reason = f"the devices {names}; they must be CPUs"
     else:
         private_keras.mark_quantized(layer)
@@ -141,11 +141,7 @@ def quantize(layer, mode):
         raise NotImplementedError(
             f"{layer.name}: no quantized weights for {reason}"
         )
-    heads = layer._head.tree_heads()
-    part_calls.check_here(heads)
-    for part in heads:
-        _check_finite(part.weights)
-    del heads, part
+    _check_rows(layer._head.tree_heads())
     # An error so far has changed nothing.
     del layer.optimizer  # TensorFlow tracks an attribute until it is deleted
     layer.in_place, layer.optimizer = InPlace(), None
@@ -161,8 +157,7 @@ def quantize(layer, mode):
 def _quantize_part(layer, number):
     """Replaces the weights of one of the `TreeHead`s of a layer."""
     head = layer._head.tree_heads()[number]
-    freeze(head.biases)
-    old, head = head.weights, None
+    old = head.weights
     placement = row_parts.placement_of(old)
     with row_parts.beside(old), private_tensorflow.strategy_of(old):
         new = make_rows(layer, old.name, *old.shape, placement.device)
@@ -170,16 +165,24 @@ def _quantize_part(layer, number):
     new.assign(old.value)
     _replace_attributes(layer, old, new)
     private_keras.untrack(layer, old)
+    freeze(head.biases)
     layer._head = _replaced(layer._head, {id(old): new})
 
 
-def _check_finite(weights):
-    """Raises a ValueError if a variable has NaN or infinity."""
-    for block in row_parts.blocks(*weights.shape):
-        with row_parts.beside(weights):
-            is_finite = tf.reduce_all(tf.math.is_finite(weights.value[block]))
-        if not is_finite:
-            raise ValueError("weights must be finite to be quantized")
+def _check_rows(heads):
+    """Raises a ValueError if rows are not here, or not finite.
+
+    Args:
+      heads: a list of `TreeHead`s.
+    """
+    part_calls.check_here(heads)
+    for weights in (head.weights for head in heads):
+        for block in row_parts.blocks(*weights.shape):
+            with row_parts.beside(weights):
+                rows = weights.value[block]
+                is_finite = tf.reduce_all(tf.math.is_finite(rows))
+            if not is_finite:
+                raise ValueError("weights must be finite to be quantized")
 
 
 def drop_originals(head):
