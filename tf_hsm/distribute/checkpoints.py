@@ -96,7 +96,7 @@ def copy_weights(source, target) -> None:
 
     Raises:
       ValueError: a head is not built, or the heads do not have the same tree,
-        width, and biases or none.
+        width and quantization, and biases or none.
     """
     pairs = [source.row_variables(), target.row_variables()]
     if source.tree != target.tree:
@@ -164,9 +164,9 @@ def _variables(kernel, bias):
 
 
 def _kinds(head):
-    """The names in checkpoints of the matrices of a head.
+    """Returns the names that checkpoints have for the matrices of a head.
 
-    Without biases, what follows has their name.
+    An `EmbeddingSoftmax` without biases saves its embeddings as "bias".
     """
     is_quantized = head.quantization_mode is not None
     return ("codes", "scales", *_KINDS[1:]) if is_quantized else _KINDS

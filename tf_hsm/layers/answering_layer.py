@@ -313,7 +313,7 @@ class AnsweringLayer(keras.layers.Layer):
         Raises:
           NotImplementedError: the layer is tied, or its variables are not
             float32 or not on CPUs, or it is a `SampledSoftmax`.
-          ValueError: the layer is not built, or is quantized already; a number
+          ValueError: the layer is not built, or is quantized already; a weight
             is not finite; or other workers have some of the rows.
         """
         del type_check, config

@@ -80,6 +80,7 @@ def place(weights, placement):
     device, part = placement
     for number, variable in enumerate(quantized_rows.variables(weights)):
         if part is not None and part.rows.size == part.num_rows:
+            # `part.whole` may be the id of the variable that the codes replace.
             of_kind = row_parts.whole_of(variable)
         else:
             of_kind = part and part._replace(whole=(part.whole, number))
@@ -134,7 +135,8 @@ def quantize(layer, mode):
     Raises:
       NotImplementedError: the layer or the mode has no quantized form. Keras'
         `model.quantize` then warns and leaves the layer as it is.
-      ValueError: a number is not finite.
+      ValueError: a weight is not finite, or other workers have some of the
+        rows.
     """
     reason = _refusal(layer, mode)
     if reason is not None:
@@ -170,7 +172,7 @@ def _quantize_part(layer, number):
 
 
 def _check_rows(heads):
-    """Raises a ValueError if rows are not here, or not finite.
+    """Raises a ValueError if a weight is not finite, or on another worker.
 
     Args:
       heads: a list of `TreeHead`s.
@@ -227,7 +229,7 @@ def _is_on_cpu(variable):
 
 
 def _is_cpu(name):
-    """Returns whether a device is a CPU, or may have one, by its name."""
+    """Returns whether the name of a device names a CPU, or no type at all."""
     try:
         return tf.DeviceSpec.from_string(name).device_type in (None, "CPU")
     except ValueError:

@@ -161,7 +161,7 @@ def _decode(codes, scales, width):
 
 
 def tensor(weights):
-    """Returns weights, also `QuantizedRows`, as a tensor in any graph."""
+    """Returns a variable, or decoded `QuantizedRows`, as a tensor."""
     if not isinstance(weights, QuantizedRows):
         return tf.convert_to_tensor(weights)
     codes = tf.convert_to_tensor(weights.codes)
