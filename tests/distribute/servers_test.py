@@ -87,6 +87,27 @@ def check_training(tree, devices):
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
+def check_codes(devices):
+    """Weights in 8 bits lie on devices, and answer as they do here."""
+    heads = [
+        HierarchicalSoftmax(TREE, devices=names) for names in (None, devices)
+    ]
+    for head in heads:
+        head.build((None, 5))
+    distribute.copy_weights(*heads)
+    for head in heads:
+        head.quantize("int8")
+    codes = [kernel.codes.value.device for kernel in heads[1].shard_kernels]
+    assert ["task:0/device:CPU:0" in device for device in codes] == [
+        True,
+        False,
+    ]
+    inputs = np.random.default_rng(2).normal(size=(9, 5)).astype("f4")
+    wanted, found = (tf.function(head.top_k)(inputs, 7) for head in heads)
+    np.testing.assert_array_equal(found.classes, wanted.classes)
+    np.testing.assert_array_equal(found.log_probs, wanted.log_probs)
+
+
 @processes.in_new_process
 def test_two_servers_and_their_loss():
     with processes.ended([]) as started:
@@ -112,6 +133,8 @@ def test_two_servers_and_their_loss():
 
         # A pinned tree trains there as on one device.
         check_training(Tree.balanced(70, 2, pinned=True), cluster.devices())
+
+        check_codes(cluster.devices())
 
         # No error of the cluster: a step whose argument is wrong.
         with (

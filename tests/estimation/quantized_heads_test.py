@@ -106,6 +106,30 @@ def test_a_layer_without_variables():
         tf_hsm.estimate(None, head, width=65, batch=3)
 
 
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_bytes_of_a_device(mode, count):
+    """The top, and the codes of the fullest shard, made or not."""
+    tree = tf_hsm.Tree.two_level(N)
+    plan = tf_hsm.distribute.plan(tree, ["CPU:0"] * count)
+    head = tf_hsm.layers.HierarchicalSoftmax(tree, plan=plan)
+    head.build([None, 65])
+    head.quantize(mode)
+    top, *shards = [
+        sum(np.asarray(v).nbytes for v in part.variables())
+        for part in head._head.tree_heads()
+    ]
+    assert top + sum(shards) == bytes_of(head)
+    alone = tf_hsm.layers.HierarchicalSoftmax(
+        tree, plan=plan, dtype=head.dtype_policy
+    )
+    for layer in (head, alone):
+        found = tf_hsm.estimate(None, layer, width=65, batch=3)
+        parts = [part.parameter_bytes for part in found.parts]
+        assert parts == [top, max(shards), 0]
+        assert found.gradient_bytes == found.slot_bytes == 0
+
+
 def test_the_command(tmp_path, capsys):
     model = quantized(HEADS["label tree"](), 33, "int4")
     model.save(tmp_path / "model.keras")

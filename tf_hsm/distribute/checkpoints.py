@@ -5,9 +5,12 @@ import tensorflow as tf
 from tf_hsm.runtime import (
     private_checkpoints,
     private_tensorflow,
+    quantized_rows,
     row_order,
     row_parts,
 )
+
+_KINDS = ("kernel", "bias", "embeddings")
 
 
 def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
@@ -45,7 +48,9 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     variables = head.row_variables()
     # A LossScaleOptimizer has another within.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    of_rows = head.optimizer or optimizer
+    # Codes have no slots.
+    is_quantized = head.quantization_mode is not None
+    of_rows = None if is_quantized else head.optimizer or optimizer
     items = {"order": _order(head)}
     if of_rows is not None:
         items["iterations"] = private_tensorflow.variable_of(of_rows.iterations)
@@ -54,8 +59,9 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     if head._on_replicas and head.plan is None:
         items.update(_items_of_tails(head, of_rows))
         groups = groups[:1]
+    kinds = _kinds(head)
     for prefix, group in groups:
-        items.update(_items(f"{prefix}weights", group, starts))
+        items.update(_items(f"{prefix}weights", group, starts, kinds))
         if of_rows is not None:
             items.update(_slot_items(f"{prefix}slots", of_rows, group, starts))
     known = {id(variable) for variable in variables}
@@ -90,11 +96,17 @@ def copy_weights(source, target) -> None:
 
     Raises:
       ValueError: a head is not built, or the heads do not have the same tree,
-        width, and biases or none.
+        width and quantization, and biases or none.
     """
     pairs = [source.row_variables(), target.row_variables()]
     if source.tree != target.tree:
         raise ValueError("source and target must have the same tree")
+    modes = [head.quantization_mode for head in (source, target)]
+    if modes[0] != modes[1]:
+        raise ValueError(
+            "source and target must both have weights of floats, or of the "
+            f"same quantization, but have {modes[0]} and {modes[1]}"
+        )
     if source.optimizer and type(source.optimizer) is type(target.optimizer):
         for variables, head in zip(pairs, (source, target), strict=True):
             variables += head.optimizer.variables
@@ -142,23 +154,38 @@ def _groups(head):
         *zip(head.tail_kernels, head.tail_biases, strict=True),
     ]
     return [
-        (f"cluster_{i}_", [v for v in pair if v is not None])
+        (f"cluster_{i}_", [v for v in _variables(*pair) if v is not None])
         for i, pair in enumerate(pairs)
     ]
 
 
+def _variables(kernel, bias):
+    return [*quantized_rows.variables(kernel), bias]
+
+
+def _kinds(head):
+    """Returns the names that checkpoints have for the matrices of a head.
+
+    An `EmbeddingSoftmax` without biases saves its embeddings as "bias".
+    """
+    is_quantized = head.quantization_mode is not None
+    return ("codes", "scales", *_KINDS[1:]) if is_quantized else _KINDS
+
+
 def _items_of_tails(head, optimizer):
     """What is saved of tails over replicas, which other workers may have."""
-    items, slots_of_rows = {}, len(_slots(optimizer, head.head_kernel))
+    items, slots_of_rows = {}, 0
+    if optimizer is not None:
+        slots_of_rows = len(_slots(optimizer, head.head_kernel))
     trees = head.clusters.tail_trees
     pairs = zip(head.tail_kernels, head.tail_biases, strict=True)
     for number, (tree, pair) in enumerate(zip(trees, pairs, strict=True), 1):
-        kinds = {"kernel": pair[0]}
-        if head.use_bias is True:
-            kinds["bias"] = pair[1]
-        for kind, variable in kinds.items():
+        kinds = _kinds(head)[:-1]
+        for kind, variable in zip(kinds, _variables(*pair), strict=True):
+            if kind == "bias" and head.use_bias is not True:
+                continue
             slots = [None] * slots_of_rows
-            if variable is not None:
+            if variable is not None and optimizer is not None:
                 slots = _slots(optimizer, variable)
             prefix = f"{kind}_cluster_{number}"
             names = [f"{prefix}_slots_{i}" for i in range(slots_of_rows)]
@@ -209,12 +236,11 @@ def _slots(optimizer, variable):
     return slots(variable)
 
 
-def _items(name, variables, starts):
+def _items(name, variables, starts, kinds=_KINDS):
     """What is saved of `row_variables`, or of slots like these."""
     items = {}
     matrices = row_parts.wholes(variables)
-    # Names of files that exist. Without biases, what follows has theirs.
-    kinds = ("kernel", "bias", "embeddings")[: len(matrices)]
+    kinds = kinds[: len(matrices)]
     for kind, parts in zip(kinds, matrices, strict=True):
         top, *shards = [private_tensorflow.variable_of(v) for v in parts]
         items[f"{kind}_{name}"] = top

@@ -19,6 +19,7 @@ from tf_hsm.heads.part_calls import (
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import RowShares, TreeHead
 from tf_hsm.runtime import arguments, row_parts
+from tf_hsm.runtime.quantized_rows import QuantizedRows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,7 +114,11 @@ class ShardedHead:
 
     def variables(self):
         """Returns the weights and biases of all parts, part by part."""
-        return [v for part in self.rows.parts for v in part.head.variables()]
+        return [v for head in self.tree_heads() for v in head.variables()]
+
+    def tree_heads(self):
+        """See `tf_hsm.heads.head.Head`: for the top, then for the shards."""
+        return [part.head for part in self.rows.parts]
 
     def on_one_device(self):
         """Returns a `TreeHead` with copies of all rows, on one device.
@@ -121,13 +126,14 @@ class ShardedHead:
         Raises:
           ValueError: other processes have some of the rows.
         """
-        heads = [part.head for part in self.rows.parts]
+        heads = self.tree_heads()
         check_here(heads)
-        weights = row_parts.joined([head.weights for head in heads])
-        biases = None
-        if heads[0].biases is not None:
-            biases = row_parts.joined([head.biases for head in heads])
-        return TreeHead(weights, biases, self.rows.plan.tree)
+        weights = [head.weights for head in heads]
+        biases = [head.biases for head in heads]
+        is_quantized = isinstance(weights[0], QuantizedRows)
+        with row_parts.on("CPU:0" if is_quantized else None):
+            biases = None if biases[0] is None else row_parts.joined(biases)
+            return TreeHead(_joined(weights), biases, self.rows.plan.tree)
 
     @property
     def dtype(self):
@@ -137,3 +143,12 @@ class ShardedHead:
     def floats(self, inputs):
         """Returns inputs as floats; lists take the type of the rows."""
         return arguments.floats(inputs, self.dtype)
+
+
+def _joined(weights):
+    """Returns new weights with the rows of a list of weights."""
+    if not isinstance(weights[0], QuantizedRows):
+        return row_parts.joined(weights)
+    codes = row_parts.joined([rows.codes for rows in weights])
+    scales = row_parts.joined([rows.scales for rows in weights])
+    return QuantizedRows(codes, scales, weights[0].width)

@@ -1,5 +1,6 @@
 """The parts of a tree that is cut, and which examples go to which part."""
 
+import copy
 import typing
 
 import numpy as np
@@ -7,7 +8,7 @@ import tensorflow as tf
 
 from tf_hsm.heads.checked_classes import checked
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.runtime import arguments, tree_tensors
+from tf_hsm.runtime import arguments, quantized_rows, tree_tensors
 
 
 class Part(typing.NamedTuple):
@@ -157,6 +158,14 @@ class ShardedRows:
             self.on_replicas,
         )
 
+    def with_heads(self, function):
+        """Returns these parts with `function(head)` for the head of each."""
+        found = copy.copy(self)
+        found.top, *found.shards = [
+            part._replace(head=function(part.head)) for part in self.parts
+        ]
+        return found
+
     @property
     def parts(self):
         """The top and the shards."""
@@ -281,6 +290,6 @@ class ShardedRows:
 
 
 def _divided(variable, number):
-    values = tf.convert_to_tensor(variable)
+    values = quantized_rows.tensor(variable)
     dtype = arguments.accumulator(values.dtype)
     return tf.cast(values, dtype) / tf.cast(number, dtype)

@@ -13,7 +13,7 @@ from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.initial_values import of_number
 from tf_hsm.layers.tail_places import TailPlaces
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
-from tf_hsm.runtime import private_keras, row_parts
+from tf_hsm.runtime import private_keras, quantized_rows, row_parts
 
 _USE_BIAS = (True, False, "head")
 
@@ -168,7 +168,7 @@ class AdaptiveSoftmax(HeadLayer):
                 1 / 3, mode="fan_out", distribution="uniform"
             )
         super().__init__(spec.num_classes, self._trees_here, given, **kwargs)
-        self._places = TailPlaces(devices, optimizer)
+        self._places = TailPlaces(self, devices, optimizer)
         self.devices = self._places.given
         self._on_replicas = self._places.on_replicas
         self.spec = spec
@@ -208,12 +208,13 @@ class AdaptiveSoftmax(HeadLayer):
         owners = self._places.owners(len(tails))
         return ClusterHead(self.clusters, shortlist, tuple(tails), owners)
 
-    def _make_part(self, number, tree, width, use_bias, counts):
-        """Makes the `TreeHead` of a cluster."""
+    def _make_part(self, number, tree, width, use_bias, counts, device=None):
+        """Makes the `TreeHead` of a cluster; see `RowSpec.make`."""
         prior = None if counts is None else tree.log_prior(counts)
         rows = self.rows.of_cluster(number, use_bias)
         prefix = f"tail_{number}_" if number else "head_"
-        return TreeHead(*rows.make(self, tree, width, prior, prefix), tree)
+        made = rows.make(self, tree, width, prior, prefix, device)
+        return TreeHead(*made, tree)
 
     def _make_tail(self, number, tree, width, narrow, counts):
         """Makes a `Tail`, numbered from 1, on its device."""
@@ -232,7 +233,9 @@ class AdaptiveSoftmax(HeadLayer):
         head = self._places.make_rows(
             number,
             tree,
-            lambda: self._make_part(number, tree, narrow, use_bias, counts),
+            lambda device: self._make_part(
+                number, tree, narrow, use_bias, counts, device
+            ),
         )
         self._add_to_checkpoints([projection, *head.variables()])
         self.projections.append(projection)
@@ -400,9 +403,14 @@ class AdaptiveSoftmax(HeadLayer):
             self.projections, self.tail_kernels, self.tail_biases, strict=True
         )
         own = [self.head_kernel, self.head_bias, *(v for t in tails for v in t)]
+        own = [v for value in own for v in quantized_rows.variables(value)]
         own = [v for v in own if v is not None]
         known = {id(v) for v in own}
         return own + [v for v in variables if id(v) not in known]
+
+    def _device_names(self):
+        """Returns the names of the devices of the tails, if any."""
+        return self._places.devices
 
     def _own_config(self):
         return {

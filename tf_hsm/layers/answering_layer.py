@@ -311,19 +311,23 @@ class AnsweringLayer(keras.layers.Layer):
           config: a configuration of Keras, of which only the mode counts.
 
         Raises:
-          NotImplementedError: the layer is on several devices or tied, or its
-            variables are not float32, or it is a `SampledSoftmax`.
-          ValueError: the layer is not built, or is quantized already.
+          NotImplementedError: the layer is tied, or its variables are not
+            float32 or not on CPUs, or it is a `SampledSoftmax`.
+          ValueError: the layer is not built, or is quantized already; a weight
+            is not finite; or other workers have some of the rows.
         """
         del type_check, config
         self._check_built()
-        self._head = quantized.quantize(self, self._head, mode)
+        quantized.quantize(self, mode)
 
     def can_be_quantized(self):
         """Returns whether weights in 8 or 4 bits fit the layer's options."""
-        is_cut = self.plan is not None or getattr(self, "devices", None)
         is_tied = getattr(self, "tied_to", None) is not None
-        return not (is_cut or is_tied)
+        return not is_tied
+
+    def _device_names(self):
+        """Returns the names of the devices of shards or tails, if any."""
+        return () if self.plan is None else self.plan.devices
 
     def quantized_call(self, *args, **kwargs):
         """Calls the layer; see Keras."""

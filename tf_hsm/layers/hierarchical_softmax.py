@@ -161,8 +161,6 @@ class HierarchicalSoftmax(HeadLayer):
             tied_embedding.check(tied_to, tree, given)
         plan = _plan_of(tree, devices, plan, counts)
         on_replicas = is_replicas(devices)
-        if on_replicas:
-            check_optimizer(optimizer)
         counts = starting_counts(counts, tree, use_bias, bias_initializer)
         _check_flat(tree, plan, z_loss=z_loss, logit_soft_cap=logit_soft_cap)
         if logit_soft_cap and label_smoothing:
@@ -184,6 +182,8 @@ class HierarchicalSoftmax(HeadLayer):
             else [],
             **kwargs,
         )
+        if on_replicas:
+            check_optimizer(self, optimizer)
         self.tree = tree
         self.plan = plan
         self._logit_soft_cap = arguments.soft_cap(logit_soft_cap) or None
@@ -235,8 +235,10 @@ class HierarchicalSoftmax(HeadLayer):
         self.shard_kernels, self.shard_biases = map(
             list, zip(*shards, strict=True)
         )
-        self._add_to_checkpoints([*self.shard_kernels, *self.shard_biases])
-        return ShardedHead(ShardedRows(plan, top, shards, self._on_replicas))
+        head = ShardedHead(ShardedRows(plan, top, shards, self._on_replicas))
+        for part in head.rows.shards:
+            self._add_to_checkpoints(part.head.variables())
+        return head
 
     @property
     def logit_soft_cap(self):

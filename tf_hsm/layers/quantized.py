@@ -10,20 +10,35 @@ import dataclasses
 import keras
 import tensorflow as tf
 
+from tf_hsm.heads import part_calls
 from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.labels import LabelTreeHead
+from tf_hsm.heads.sharded import ShardedHead
+from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers.in_place import InPlace
-from tf_hsm.runtime import private_keras, quantized_rows, row_parts
+from tf_hsm.runtime import (
+    private_keras,
+    private_tensorflow,
+    quantized_rows,
+    row_parts,
+)
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 
 _POLICIES = {"int8": "int8", "int4": f"int4/{quantized_rows.BLOCK}"}
-_HEADS = (TreeHead, LabelTreeHead, BagHead, ClusterHead)
+_HEADS = (TreeHead, LabelTreeHead, BagHead, ClusterHead, ShardedHead)
 _PARTS = (*_HEADS, Tail)
 
 
-def make_rows(layer, name, num_rows, width):
+def cpu_of(device):
+    """Returns the name of the CPU that has codes, for the name of a device."""
+    device = tf.DeviceSpec.from_string(device or "")
+    index = device.device_index or 0
+    return device.replace(device_type="CPU", device_index=index).to_string()
+
+
+def make_rows(layer, name, num_rows, width, device=None):
     """Returns `QuantizedRows` of zeros, whose variables a layer gets.
 
     Args:
@@ -31,12 +46,13 @@ def make_rows(layer, name, num_rows, width):
       name: of the weights.
       num_rows: of the weights.
       width: of a row.
+      device: the name of the device of a shard or a tail; or None.
     """
     codes, scales = quantized_rows.shapes(
         layer.quantization_mode, num_rows, width
     )
     made = []
-    with row_parts.on("CPU:0"):
+    with row_parts.on(cpu_of(device)):
         for suffix, (shape, dtype) in (("codes", codes), ("scales", scales)):
             made.append(
                 layer.add_weight(
@@ -51,6 +67,24 @@ def make_rows(layer, name, num_rows, width):
             # A tf.train.Checkpoint sees attributes that are variables.
             setattr(layer, f"_{name}_{suffix}", made[-1])
     return QuantizedRows(*made, width)
+
+
+def freeze(biases):
+    """Keeps biases beside codes, or None, out of the optimizers of models."""
+    if biases is not None:
+        biases.trainable = False
+
+
+def place(weights, placement):
+    """Notes the `Placement` of a variable, or of the variables of codes."""
+    device, part = placement
+    for number, variable in enumerate(quantized_rows.variables(weights)):
+        if part is not None and part.rows.size == part.num_rows:
+            # `part.whole` may be the id of the variable that the codes replace.
+            of_kind = row_parts.whole_of(variable)
+        else:
+            of_kind = part and part._replace(whole=(part.whole, number))
+        row_parts.place(variable, device, of_kind)
 
 
 def check_floats(layer, verb):
@@ -78,53 +112,79 @@ def check_policy(layer):
         reason = f"variables of {layer.variable_dtype}"
     elif not layer.can_be_quantized():
         reason = f"a {type(layer).__name__} with these options"
+    elif not all(map(_is_cpu, layer._device_names())):
+        names = ", ".join(layer._device_names())
+        reason = f"the devices {names}; they must be CPUs"
     else:
         private_keras.mark_quantized(layer)
         return
     raise ValueError(f"{layer.name}: no quantized weights for {reason}")
 
 
-def quantize(layer, head, mode):
+def quantize(layer, mode):
     """Replaces the weights of a built layer by codes and scales.
 
-    The layer's own optimizer goes, since the layer no longer trains.
+    One part of the head after the other: the floats of a shard are freed before
+    the next shard gets codes. The layer's own optimizer goes, since the layer
+    no longer trains.
 
     Args:
       layer: the head layer.
-      head: the head of the layer.
       mode: "int8" or "int4".
-
-    Returns:
-      The head on the new variables.
 
     Raises:
       NotImplementedError: the layer or the mode has no quantized form. Keras'
         `model.quantize` then warns and leaves the layer as it is.
+      ValueError: a weight is not finite, or other workers have some of the
+        rows.
     """
-    reason = _refusal(layer, head, mode)
+    reason = _refusal(layer, mode)
     if reason is not None:
         raise NotImplementedError(
             f"{layer.name}: no quantized weights for {reason}"
         )
-    parts = head.tree_heads()
-    encoded = [quantized_rows.quantize_rows(p.weights, mode) for p in parts]
+    _check_rows(layer._head.tree_heads())
     # An error so far has changed nothing.
+    del layer.optimizer  # TensorFlow tracks an attribute until it is deleted
     layer.in_place, layer.optimizer = InPlace(), None
     private_keras.mark_quantized(layer)
     if layer.quantization_mode is None:
         layer.dtype_policy = keras.dtype_policies.get(
             f"{_POLICIES[mode]}_from_{layer.dtype_policy.name}"
         )
-    rows = {}
-    for part, codes in zip(parts, encoded, strict=True):
-        old = part.weights
-        new = make_rows(layer, old.name, *old.shape)
-        new.codes.assign(codes.codes)
-        new.scales.assign(codes.scales)
-        rows[id(old)] = new
-        _replace_attributes(layer, old, new)
-        private_keras.untrack(layer, old)
-    return _replaced(head, rows)
+    for number in range(len(layer._head.tree_heads())):
+        _quantize_part(layer, number)
+
+
+def _quantize_part(layer, number):
+    """Replaces the weights of one of the `TreeHead`s of a layer."""
+    head = layer._head.tree_heads()[number]
+    old = head.weights
+    placement = row_parts.placement_of(old)
+    with row_parts.beside(old), private_tensorflow.strategy_of(old):
+        new = make_rows(layer, old.name, *old.shape, placement.device)
+    place(new, placement)
+    new.assign(old.value)
+    _replace_attributes(layer, old, new)
+    private_keras.untrack(layer, old)
+    freeze(head.biases)
+    layer._head = _replaced(layer._head, {id(old): new})
+
+
+def _check_rows(heads):
+    """Raises a ValueError if a weight is not finite, or on another worker.
+
+    Args:
+      heads: a list of `TreeHead`s.
+    """
+    part_calls.check_here(heads)
+    for weights in (head.weights for head in heads):
+        for block in row_parts.blocks(*weights.shape):
+            with row_parts.beside(weights):
+                rows = weights.value[block]
+                is_finite = tf.reduce_all(tf.math.is_finite(rows))
+            if not is_finite:
+                raise ValueError("weights must be finite to be quantized")
 
 
 def drop_originals(head):
@@ -139,8 +199,9 @@ def drop_originals(head):
                 part.weights.originals = None
 
 
-def _refusal(layer, head, mode):
+def _refusal(layer, mode):
     """Returns what has no quantized form, or None."""
+    head = layer._head
     if mode not in quantized_rows.MODES:
         return f"the mode {mode!r}; the modes are {quantized_rows.MODES}"
     if type(head) not in _HEADS or not layer.can_be_quantized():
@@ -148,15 +209,31 @@ def _refusal(layer, head, mode):
     if layer.variable_dtype != "float32":
         return f"variables of {layer.variable_dtype}; they must be float32"
     if not all(map(_is_on_cpu, head.variables())):
-        return 'variables that are not on "CPU:0"; make the layer there'
+        return (
+            'variables that are not on "CPU:0"; make the layer there, or with '
+            "devices that are CPUs"
+        )
     return None
 
 
 def _is_on_cpu(variable):
-    if isinstance(variable.value, tf.distribute.DistributedValues):
-        return False
-    device = tf.DeviceSpec.from_string(variable.value.device)
-    return (device.device_type or "CPU", device.device_index or 0) == ("CPU", 0)
+    copies = private_tensorflow.copies_of(variable)
+    devices = [tf.DeviceSpec.from_string(copy.device) for copy in copies]
+    is_placed = row_parts.placement_of(variable).device is not None
+    may_be_any = is_placed or len(copies) > 1
+    return all(
+        (device.device_type or "CPU") == "CPU"
+        and (may_be_any or not device.device_index)
+        for device in devices
+    )
+
+
+def _is_cpu(name):
+    """Returns whether the name of a device names a CPU, or no type at all."""
+    try:
+        return tf.DeviceSpec.from_string(name).device_type in (None, "CPU")
+    except ValueError:
+        return True  # another error says that there is no such device
 
 
 def _replace_attributes(layer, old, new):
@@ -180,6 +257,8 @@ def _replaced(part, rows):
     """
     if isinstance(part, tuple):
         return tuple(_replaced(p, rows) for p in part)
+    if isinstance(part, ShardedRows):
+        return part.with_heads(lambda head: _replaced(head, rows))
     if not isinstance(part, _PARTS):
         return rows.get(id(part), part)
     fields = {

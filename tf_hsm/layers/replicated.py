@@ -24,13 +24,13 @@ def num_replicas(layer):
     return layer._places.count
 
 
-def check_optimizer(optimizer):
+def check_optimizer(layer, optimizer):
     """Checks the argument `optimizer` of a layer with `devices="replicas"`.
 
     Raises:
-      ValueError: there is none.
+      ValueError: there is none, and the weights are not quantized.
     """
-    if optimizer is None:
+    if optimizer is None and layer.quantization_mode is None:
         raise ValueError(
             'devices="replicas" needs an optimizer of the layer\'s own, '
             "which makes the step of each shard on its replica; give the "
@@ -63,6 +63,13 @@ def check_replicas(layer, made_for):
             f"replicas are on {', '.join(devices)}; make the layer and the "
             "model within strategy.scope()"
         )
+    if layer.quantization_mode is not None:
+        if len(devices) != len(replicas_here()):
+            raise ValueError(
+                f"{layer.name}: weights in {layer.quantization_mode} are for "
+                "the replicas of one process; restore the head in one process"
+            )
+        return
     copies = private_tensorflow.copies_of(layer.optimizer.iterations)
     if len(copies) != len(replicas_here()):
         raise ValueError(

@@ -51,7 +51,7 @@ class RowSpec:
             of_number(self.bias_initializer, number),
         )
 
-    def make(self, layer, tree, width, prior=None, prefix=""):
+    def make(self, layer, tree, width, prior=None, prefix="", device=None):
         """Returns weights `[rows, width]`, and biases `[rows]` or None.
 
         Args:
@@ -60,11 +60,12 @@ class RowSpec:
           width: of a row.
           prior: `[rows]`, with which the biases begin; or None.
           prefix: of the variables' names.
+          device: the name of the device of the variables, in whose scope the
+            caller is; or None.
         """
+        shape = (tree.num_weight_rows, width)
         kernel = self._kernel_for(tree, width)
-        return self._add(
-            layer, prefix, kernel, (tree.num_weight_rows, width), prior
-        )
+        return self._add(layer, prefix, kernel, shape, prior, device)
 
     def make_part(self, layer, number, tree, width, prior, rows, device=None):
         """Returns weights and biases of some of a tree's rows.
@@ -92,11 +93,12 @@ class RowSpec:
                 initializer,
                 (rows.size, width),
                 None if prior is None else prior[rows],
+                device,
             )
-        for name, variable in zip(("kernel", "bias"), pair, strict=True):
-            if variable is not None:
+        for name, value in zip(("kernel", "bias"), pair, strict=True):
+            if value is not None:
                 part = row_parts.RowPart((id(layer), name), rows, total)
-                row_parts.place(variable, device, part)
+                quantized.place(value, row_parts.Placement(device, part))
         return pair
 
     def _kernel_for(self, tree, width):
@@ -108,10 +110,15 @@ class RowSpec:
         """Returns the biases `[rows]` alone, or None; see `make`."""
         return self._add_bias(layer, "", tree.num_weight_rows, prior)
 
-    def _add(self, layer, prefix, kernel_initializer, shape, prior):
+    def _add(self, layer, prefix, kernel_initializer, shape, prior, device):
         if layer.quantization_mode is not None:
-            kernel = quantized.make_rows(layer, f"{prefix}kernel", *shape)
-            return kernel, self._add_bias(layer, prefix, shape[0], prior)
+            name = f"{prefix}kernel"
+            kernel = quantized.make_rows(layer, name, *shape, device)
+            # Biases are beside codes, which are on a CPU.
+            with row_parts.on(quantized.cpu_of(device)):
+                bias = self._add_bias(layer, prefix, shape[0], prior)
+            quantized.freeze(bias)
+            return kernel, bias
         kernel = layer.add_weight(
             name=f"{prefix}kernel",
             shape=shape,
@@ -132,17 +139,14 @@ class RowSpec:
             def initializer(shape, dtype):
                 return tf.cast(tf.reshape(prior, shape), dtype)
 
-        # Beside codes, which are on the CPU.
-        is_quantized = layer.quantization_mode is not None
-        with row_parts.on("CPU:0" if is_quantized else None):
-            return layer.add_weight(
-                name=f"{prefix}bias",
-                shape=(num_rows,),
-                initializer=initializer,
-                constraint=layer.row_options.bias_constraint,
-                trainable=layer.optimizer is None,
-                autocast=False,
-            )
+        return layer.add_weight(
+            name=f"{prefix}bias",
+            shape=(num_rows,),
+            initializer=initializer,
+            constraint=layer.row_options.bias_constraint,
+            trainable=layer.optimizer is None,
+            autocast=False,
+        )
 
     def get_config(self):
         """Returns the options as JSON can hold them."""

@@ -23,8 +23,10 @@ class TailPlaces:
     Attributes:
       given: "replicas", a tuple of the names that the user gave, or None.
       on_replicas: whether each replica of a strategy has some of the tails.
+      devices: the names of the devices, a tuple.
 
     Args:
+      layer: the `AdaptiveSoftmax`.
       devices: see `AdaptiveSoftmax`.
       optimizer: of the layer's own, or None.
 
@@ -33,27 +35,27 @@ class TailPlaces:
       ValueError: "replicas" without an optimizer, or under another strategy.
     """
 
-    def __init__(self, devices, optimizer):
+    def __init__(self, layer, devices, optimizer):
         """See the class."""
         self.on_replicas = is_replicas(devices)
-        self.given, self._devices = devices, ()
+        self.given, self.devices = devices, ()
         if self.on_replicas:
-            check_optimizer(optimizer)
-            self._devices = devices_of_replicas()
+            check_optimizer(layer, optimizer)
+            self.devices = devices_of_replicas()
         elif devices is not None:
-            self.given = self._devices = check_devices(devices)
+            self.given = self.devices = check_devices(devices)
 
     @property
     def count(self):
         """How many devices there are; 0: the tails lie where the layer is."""
-        return len(self._devices)
+        return len(self.devices)
 
     def check(self, layer):
         """Raises a ValueError if a layer cannot be built on the devices."""
         if self.on_replicas:
-            check_replicas(layer, self._devices)
+            check_replicas(layer, self.devices)
         else:
-            check_present(self._devices)
+            check_present(self.devices)
 
     def owners(self, num_tails):
         """Returns the number of the replica of each tail, or None."""
@@ -66,9 +68,9 @@ class TailPlaces:
 
         None: each replica has a copy, which the optimizer of the model trains.
         """
-        if self.on_replicas or not self._devices:
+        if self.on_replicas or not self.devices:
             return None
-        return self._devices[self._index(number)]
+        return self.devices[self._index(number)]
 
     def make_rows(self, number, tree, make):
         """Returns the `TreeHead` of a tail.
@@ -76,26 +78,27 @@ class TailPlaces:
         Args:
           number: of the tail.
           tree: of the tail.
-          make: makes the `TreeHead` with its variables. It is not called for a
-            tail that another process has.
+          make: takes the name of a device, or None, and makes the `TreeHead`
+            with its variables. It is not called for a tail that another
+            process has.
         """
         device = None
-        if self._devices:
-            device = self._devices[self._index(number)]
+        if self.devices:
+            device = self.devices[self._index(number)]
         if not self.on_replicas:
             with row_parts.on(device):
-                head = make()
+                head = make(device)
             for variable in head.variables():
                 row_parts.place(variable, device)
             return head
         if device not in replicas_here():
             return TreeHead(None, None, tree)
         with row_parts.part_on(device):
-            head = make()
+            head = make(device)
         for variable in head.variables():
             # All rows, but without copies on other replicas.
             row_parts.place(variable, device, row_parts.whole_of(variable))
         return head
 
     def _index(self, number):
-        return (number - 1) % len(self._devices)
+        return (number - 1) % len(self.devices)

@@ -95,6 +95,14 @@ def copies_of(variable):
     return [variable]
 
 
+def strategy_of(variable):
+    """A scope of the strategy that has copies of a variable; or no scope."""
+    variable = variable_of(variable)
+    if isinstance(variable, tf.distribute.DistributedValues):
+        return variable.distribute_strategy.scope()
+    return contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def unmirrored():
     """A scope whose variables no strategy copies or places."""

@@ -128,9 +128,18 @@ class QuantizedRows(tf.Module):
             for variable, values in zip(
                 (self.codes, self.scales), encode(rows), strict=True
             ):
-                if isinstance(variable, keras.Variable):
-                    variable = variable.value
-                variable[first : first + len(rows)].assign(values)
+                for copy in _copies(variable):
+                    copy[first : first + len(rows)].assign(values)
+
+
+def _copies(variable):
+    """Returns the copies that a strategy has of a variable; or it alone."""
+    if isinstance(variable, keras.Variable):
+        variable = variable.value
+    if isinstance(variable, tf.distribute.DistributedValues):
+        strategy = variable.distribute_strategy
+        return strategy.experimental_local_results(variable)
+    return [variable]
 
 
 def _decode(codes, scales, width):
@@ -149,6 +158,26 @@ def _decode(codes, scales, width):
         ]
         values[:, first:last] *= scales[:, number : number + 1]
     return values
+
+
+def tensor(weights):
+    """Returns a variable, or decoded `QuantizedRows`, as a tensor."""
+    if not isinstance(weights, QuantizedRows):
+        return tf.convert_to_tensor(weights)
+    codes = tf.convert_to_tensor(weights.codes)
+    scales = tf.convert_to_tensor(weights.scales)
+    if codes.dtype == tf.int8:
+        return tf.cast(codes, tf.float32) * scales
+    codes = tf.cast(codes, tf.int32)
+    low, high = ((half + 8) % 16 - 8 for half in (codes, codes // 16))
+    blocks = [tf.zeros([tf.shape(codes)[0], 0])]
+    for number, first in enumerate(range(0, weights.width, BLOCK)):
+        size = min(BLOCK, weights.width - first)
+        begin, half = first // 2, (size + 1) // 2
+        block = [low[:, begin : begin + half], high[:, begin : begin + half]]
+        block = tf.cast(tf.concat(block, 1)[:, :size], tf.float32)
+        blocks.append(block * scales[:, number : number + 1])
+    return tf.concat(blocks, 1)
 
 
 def variables(weights):

@@ -15,7 +15,7 @@ def check_replicas(replicas, shards, options):
     Raises:
       ValueError: the numbers differ, or the head has no optimizer of its own.
     """
-    if options.optimizer is None:
+    if options.optimizer is None and options.mode is None:
         raise ValueError(
             "a head over replicas updates its own rows: give "
             'head_optimizer, for example "rowwise_adagrad"'
