@@ -1,12 +1,10 @@
 r"""Trains a language model whose head is spread over servers.
 
     bazel run //examples/distributed:train -- --servers=2 --trainers=2
-    bazel run //examples/distributed:train -- --synchronous
 
 Starts everything on this machine: servers, which hold the variables; trainers,
 each of which takes steps without waiting for the others; and this process,
-which hands out the text. Each is `python -m tf_hsm cluster_task`. With
---synchronous this process trains alone, by `fit`, with the head on the servers.
+which hands out the text. Each is `python -m tf_hsm cluster_task`.
 
 Saves to --checkpoints after every --save_every steps. The same command goes on
 from there after a kill or an error. Lost trainers are started again.
@@ -19,7 +17,6 @@ import os
 import sys
 
 from examples.common import program
-from examples.corpora import sources
 
 flags = program.Flags()
 
@@ -32,14 +29,11 @@ flags.DEFINE_string(
     '{"ps": ["host1:2222"], "worker": ["host2:2222"], "chief": '
     '["host3:2222"]}; the chief is this process, where they reach it.',
 )
-flags.DEFINE_bool(
-    "synchronous", False, "Train in this process, by `fit`, without trainers."
-)
 flags.DEFINE_string(
     "checkpoints",
     "distributed_model",
-    "Folder of the checkpoints, relative to where the command was given. "
-    "Every server writes there: with several machines, one that all see.",
+    "Folder of the checkpoints. Every server writes there: with several "
+    "machines, one that all see.",
 )
 flags.DEFINE_string(
     "corpus", "stdlib", "The text, as for `bazel run //:train`."
@@ -69,11 +63,8 @@ def main():
     from examples.distributed import run
 
     options = flags.values
-    folder = program.folder()
-    if not sources.is_name(options.corpus):
-        options.corpus = os.path.join(folder, options.corpus)
     try:
-        run.run(options, os.path.join(folder, options.checkpoints))
+        run.run(options, os.path.abspath(options.checkpoints))
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         program.end_at_once(1)

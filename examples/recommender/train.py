@@ -64,9 +64,8 @@ def main():
     if _SAVE.value:
         from examples.recommender import export
 
-        folder = pathlib.Path(program.folder()) / _SAVE.value
-        export.write(model, folder, _K.value)
-        print(f"Wrote {folder}")
+        export.write(model, pathlib.Path(_SAVE.value), _K.value)
+        print(f"Wrote {_SAVE.value}")
 
 
 def make_head(num_items, sessions):

@@ -112,7 +112,6 @@ def main():
         num_rows = min(_SAMPLES, num_held_out)
         print(model_lib.predictions(model, tree, data, num_rows), flush=True)
     print("", *lines, sep="\n")
-    print(f"{(time.monotonic() - program.START) / 60:.1f} minutes in all.")
 
 
 if __name__ == "__main__":
