@@ -189,7 +189,7 @@ def run_with_kills(job):
 
 def figures(printed):
     """The printed figures but durations, of each epoch and of the end."""
-    epochs = re.findall("perplexity: train [^;]*", printed)
+    epochs = re.findall("perplexity: train .*", printed)
     ends = re.findall("Test: loss.*", printed, re.S)
     # A kill right after figures are printed lets them come again.
     return list(dict.fromkeys(epochs)), set(ends)
