@@ -74,7 +74,11 @@ def find(corpus, format_name="auto"):
     if os.path.isdir(corpus):
         paths = _visible_files(pathlib.Path(corpus))
     else:
-        found = [corpus] if os.path.isfile(corpus) else glob.glob(corpus)
+        found = (
+            [corpus]
+            if os.path.isfile(corpus)
+            else glob.glob(corpus, recursive=True)
+        )
         found = sorted(filter(os.path.isfile, found))
         folder = os.path.commonpath(map(os.path.dirname, found or [corpus]))
         paths = {os.path.relpath(path, folder): path for path in found}

@@ -31,7 +31,9 @@ def test_a_table_that_begins_elsewhere(tmp_path):
     path.write_bytes(
         data[:begin] + size.to_bytes(2, "little") + data[begin + 2 :]
     )
-    with pytest.raises(ValueError, match="is damaged: Bad CRC-32 for file 'vec"):
+    with pytest.raises(
+        ValueError, match="is damaged: Bad CRC-32 for file 'vec"
+    ):
         readers._checkpoint(path)
 
 
