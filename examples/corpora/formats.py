@@ -79,6 +79,7 @@ _PART_NAMES = {
     "valid": re.compile(r"(^|[._-])(valid|validation|val|dev)($|[._-])"),
     "test": re.compile(r"(^|[._-])test($|[._-])"),
 }
+_FEW_FILES = 10
 
 
 def recognise(corpus, paths, beginning):
@@ -102,7 +103,11 @@ def recognise(corpus, paths, beginning):
     if all(_EUROPARL.search(name) for name in paths):
         return "lines"
     if len(paths) > 1:
-        return "parts" if all(_parts(paths).values()) else "documents"
+        parts = _parts(paths)
+        found = sum(map(bool, parts.values()))
+        # If a few files lack a part, the user learns of it.
+        is_divided = found == 3 or (found == 2 and len(paths) <= _FEW_FILES)
+        return "parts" if parts["train"] and is_divided else "documents"
     (path,) = paths.values()
     text = beginning(path).rstrip("\n")
     is_line_of_words = re.fullmatch("[a-z0-9 ]{1000,}", text) and " " in text
@@ -135,7 +140,8 @@ def parts_of(name, corpus, paths):
         if not files:
             raise ValueError(
                 f"--corpus={corpus} --format={name}: there is no file of the "
-                f"{part} part among {len(paths)}."
+                f"{part} part among {len(paths)}. --format=documents divides "
+                "all files anew."
             )
     return result
 

@@ -23,7 +23,11 @@ _NOT_CORPUS = {"site-packages", "dist-packages", "__pycache__"}
 _TESTS = {"test", "tests", "idle_test"}
 _BLOCK = 1 << 23
 _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
-_PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+_PACKED = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+}
 
 
 def is_path(corpus):
@@ -167,14 +171,17 @@ def _opened(path, encoding, errors):
     # Drops a byte-order mark.
     encoding = "utf-8-sig" if encoding == "utf-8" else encoding
     with open(path, "rb") as file:
-        mark = file.read(2)
-    if mark == b"PK":
+        start = file.read(5)
+    if start.startswith(b"PK\x03\x04"):
         archive = zipfile.ZipFile(path)
         names = archive.namelist()
         if len(names) != 1:
             raise ValueError(f"it is a zip archive of {len(names)} files")
         return io.TextIOWrapper(archive.open(names[0]), encoding, errors)
-    return _PACKED.get(mark, open)(path, "rt", encoding=encoding, errors=errors)
+    opener = open
+    for mark, unpack in _PACKED.items():
+        opener = unpack if start.startswith(mark) else opener
+    return opener(path, "rt", encoding=encoding, errors=errors)
 
 
 def _beginning(path):

@@ -116,8 +116,8 @@ def test_parts_that_are_not_clear(tmp_path, load):
     for i, name in enumerate(("train", "test", "train_test")):
         (folder / f"{name}.txt").write_text("\n".join(sentences(300, i)))
     with pytest.raises(ValueError, match="no file of the valid part among 3"):
-        load(folder, format="parts")
-    assert load(folder).format == "documents"
+        load(folder)
+    assert load(folder, format="documents").format == "documents"
     # The name of a file has one part at most.
     (folder / "valid.txt").write_text("\n".join(sentences(100, 3)))
     loaded = load(folder)

@@ -148,6 +148,13 @@ def test_packed_files_are_the_text(tmp_path, load, pack):
     assert loaded.digest == digest
 
 
+def test_texts_that_begin_like_packed_files(tmp_path, load):
+    path = tmp_path / "corpus"
+    for beginning in ("BZ", "PK"):
+        path.write_text(f"{beginning} {SENTENCES}")
+        assert "one" in load(path).words
+
+
 def test_a_packed_text8_is_text8(tmp_path, load):
     text = "a ba ba twice " * 300 + "seldom"
     text = "seldom " + text
