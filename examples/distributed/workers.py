@@ -121,19 +121,24 @@ def _train(strategy):
                 )
 
 
-def _start_workers(count):
-    """Starts workers on this machine; returns 0 if all end well, or 1."""
+def configs(count):
+    """Returns a TF_CONFIG for each of some workers on this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
     for found in sockets:
         found.close()
+    tasks = [{"type": "worker", "index": i} for i in range(count)]
+    cluster = {"worker": addresses}
+    return [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
+
+
+def _start_workers(count):
+    """Starts workers on this machine; returns 0 if all end well, or 1."""
     workers = []
-    for index in range(count):
-        task = {"type": "worker", "index": index}
-        config = {"cluster": {"worker": addresses}, "task": task}
+    for config in configs(count):
         environment = {
             **os.environ,
-            "TF_CONFIG": json.dumps(config),
+            "TF_CONFIG": config,
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
         command = [sys.executable, "-m", __spec__.name, *sys.argv[1:]]
