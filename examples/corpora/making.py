@@ -169,8 +169,9 @@ def _divide(documents, format_name, form, words, numbers):
     )
     valid = set(order[::HELD_OUT_EVERY])
     test = set(order[HELD_OUT_EVERY // 2 :: HELD_OUT_EVERY])
+    held_out = valid | test
     return {
-        "train": [d for d in documents if d not in valid | test],
+        "train": [d for d in documents if d not in held_out],
         "valid": [d for d in documents if d in valid],
         "test": [d for d in documents if d in test],
     }

@@ -228,8 +228,14 @@ def _tf_records(paths, field):
 def _tf_data(folder, field):
     import tensorflow as tf
 
-    for element in tf.data.Dataset.load(folder).as_numpy_iterator():
-        yield "", element[field] if isinstance(element, dict) else element
+    try:
+        for element in tf.data.Dataset.load(folder).as_numpy_iterator():
+            yield "", element[field] if isinstance(element, dict) else element
+    except tf.errors.OpError as error:
+        raise ValueError(
+            f"{folder} is damaged, or no folder that tf.data.Dataset.save "
+            f"wrote: {error.message}"
+        ) from None
 
 
 def _hugging_face(corpus, field):
@@ -245,9 +251,16 @@ def _hugging_face(corpus, field):
         data = datasets.load_dataset(name, config or None)
     else:
         data = datasets.load_from_disk(corpus)
-    parts = data if isinstance(data, dict) else {"": data}
+    parts = dict(data) if isinstance(data, dict) else {"": data}
+    if "validation" in parts:
+        parts["valid"] = parts.pop("validation")
+    if "" not in parts and not parts.keys() >= set(formats.PARTS):
+        if "train" not in parts:
+            raise ValueError(
+                f"{corpus} has no part train, but {', '.join(parts)}."
+            )
+        parts = {"": parts["train"]}
     for name, part in parts.items():
-        name = "valid" if name == "validation" else name
         if name in ("", *formats.PARTS):
             if field not in part.column_names:
                 raise KeyError(field)

@@ -296,6 +296,25 @@ def test_hugging_face(tmp_path, load, monkeypatch, where):
         load(path, field="body")
 
 
+def test_hugging_face_without_all_parts(load, monkeypatch):
+    parts = {name: Part(sentences(200, name)) for name in ("train", "test")}
+    library = types.SimpleNamespace(load_dataset=lambda *a: parts)
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    loaded = load("hub:org/two")
+    sizes = [text(loaded, part).count("<eos>") for part in formats.PARTS]
+    assert sum(sizes) == 200 and min(sizes)
+    del parts["train"]
+    with pytest.raises(ValueError, match="has no part train, but test"):
+        load("hub:org/one")
+
+
+def test_a_folder_that_is_no_saved_dataset(tmp_path, load):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "text").write_text("a word")
+    with pytest.raises(ValueError, match=r"no folder that tf\.data\.Dataset"):
+        load(tmp_path / "data", format="tf_data")
+
+
 def test_options_that_contradict_the_files(tmp_path, load):
     path = tmp_path / "text"
     path.write_text("\n".join(sentences(300)))
