@@ -32,7 +32,7 @@ _WORKERS = flags.define_count("workers", 3, "Workers on this machine.")
 _WITHIN = flags.DEFINE_float(
     "within", 15, "Seconds after which all others must have ended."
 )
-_SEED = flags.DEFINE_integer("seed", 1, "Of the moments.", lower_bound=0)
+_SEED = flags.DEFINE_integer("seed", 1, "Seed of the moments.", lower_bound=0)
 
 _SAVE_EVERY = 40
 _SIZES = "--classes=2000", "--width=8", "--batch_size=32"

@@ -25,21 +25,21 @@ flags.define_count("trainers", 2, "Tasks that compute the steps.")
 flags.DEFINE_string(
     "cluster",
     "",
-    "Servers and trainers that run already, instead of those, as JSON: "
+    "Servers and trainers that run already, as JSON. None are started then: "
     '{"ps": ["host1:2222"], "worker": ["host2:2222"], "chief": '
-    '["host3:2222"]}; the chief is this process, where they reach it.',
+    '["host3:2222"]}. The chief is this process; the others must reach it.',
 )
 flags.DEFINE_string(
     "checkpoints",
     "distributed_model",
-    "Folder of the checkpoints. Every server writes there: with several "
-    "machines, one that all see.",
+    "Folder of the checkpoints. Every server writes there, so several "
+    "machines need a shared folder.",
 )
 flags.DEFINE_string(
     "corpus", "stdlib", "The text, as for `bazel run //:train`."
 )
 flags.DEFINE_integer(
-    "branching", 256, "Of the Huffman tree of the classes.", lower_bound=2
+    "branching", 256, "Children of a node of the Huffman tree.", lower_bound=2
 )
 flags.define_count("units", 128, "Width of the embedding and of the LSTM.")
 flags.define_count("batch_size", 64, "Texts in a step.")
@@ -53,9 +53,12 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_float(
-    "learning_rate", 0.004, "LazyAdam's, of body and head.", lower_bound=0
+    "learning_rate",
+    0.004,
+    "Rate of LazyAdam, for body and head.",
+    lower_bound=0,
 )
-flags.DEFINE_integer("seed", 1, "Of the order of the text.", lower_bound=0)
+flags.DEFINE_integer("seed", 1, "Seed of the order of the text.", lower_bound=0)
 
 
 def main():

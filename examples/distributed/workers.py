@@ -20,13 +20,19 @@ from examples.common import program
 
 flags = program.Flags()
 
-_WORKERS = flags.define_count("workers", 2, "Processes, without a TF_CONFIG.")
-_CLASSES = flags.define_count("classes", 10_000, "Classes, Zipf-distributed.")
-_WIDTH = flags.define_count("width", 32, "Of inputs and hidden vectors.")
-_BATCH = flags.define_count("batch_size", 256, "Examples of each device.")
-_STEPS = flags.define_count("steps", 200, "Batches of this run.")
+_WORKERS = flags.define_count(
+    "workers", 2, "Workers to start if there is no TF_CONFIG."
+)
+_CLASSES = flags.define_count("classes", 10_000, "Classes, by Zipf's law.")
+_WIDTH = flags.define_count("width", 32, "Width of inputs and hidden vectors.")
+_BATCH = flags.define_count(
+    "batch_size", 256, "Examples of each device in a step."
+)
+_STEPS = flags.define_count("steps", 200, "Training steps of this run.")
 _SAVE = flags.define_count("save_every", 100, "Steps between checkpoints.")
-_FOLDER = flags.DEFINE_string("checkpoints", "workers_model", "The folder.")
+_FOLDER = flags.DEFINE_string(
+    "checkpoints", "workers_model", "Folder to write to."
+)
 
 
 def main():

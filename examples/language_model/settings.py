@@ -90,7 +90,7 @@ class Settings(corpus.Options):
         choices=("recurrent", "transformer"),
     )
     cell: str = setting(
-        "lstm", "Recurrent layers.", choices=("rnn", "lstm", "gru")
+        "lstm", "Kind of the recurrent layers.", choices=("rnn", "lstm", "gru")
     )
     attention_heads: int = setting(
         4, "Heads of each block of --body=transformer.", least=1
@@ -135,7 +135,7 @@ class Settings(corpus.Options):
     epochs: int = setting(3, "Passes over the text.", least=1)
     optimizer: str = setting(
         "lazy_adam",
-        "Of tf_hsm.optimizers, for the whole model.",
+        "An optimizer of tf_hsm.optimizers, for the whole model.",
         choices=tuple(LEARNING_RATES),
     )
     learning_rate: float | None = setting(
@@ -157,7 +157,7 @@ class Settings(corpus.Options):
         "cosine",
         "How the rate falls. cosine: along a cosine to a twentieth. none: not "
         "at all. plateau: by half after each epoch whose held-out perplexity "
-        f"is not {PLATEAU:.0%} below that of the epoch before.",
+        f"is not {PLATEAU:.0%} below the perplexity of the epoch before.",
         choices=("cosine", "none", "plateau"),
     )
     seed: int = setting(1, "Seed of all random numbers.", least=0)

@@ -1,7 +1,7 @@
 r"""Learns which item of a shop comes next in a session, among a million.
 
-bazel run //examples/recommender:train
-bazel run //examples/recommender:train -- --items=50000 --head=full --steps=2000
+    bazel run //examples/recommender:train
+    bazel run //examples/recommender:train -- --items=50000 --head=full
 
 data.py beside this file makes the sessions and says what can be learned.
 """

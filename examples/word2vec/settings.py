@@ -56,7 +56,7 @@ class Settings(corpus.Options):
     )
     optimizer: str = setting(
         "rowwise_adagrad",
-        "Of tf_hsm.optimizers; word2vec has sgd.",
+        "An optimizer of tf_hsm.optimizers; word2vec has sgd.",
         choices=OPTIMIZERS,
     )
     learning_rate: float | None = setting(
