@@ -7,7 +7,6 @@ import re
 import numpy as np
 
 from benchmarks.fit import packages
-from examples.corpora.debian import markup
 
 NUM_WORDS = 10_000
 _LENGTH = 4  # words of a context
@@ -28,7 +27,7 @@ def english(folder):
         folder,
     )
     paths = [path for path in paths if "translations" not in path.parts]
-    return _task(map(markup.plain, map(_read, paths)))
+    return _task(map(_read, paths))
 
 
 def german(folder):

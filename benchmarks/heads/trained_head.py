@@ -10,7 +10,7 @@ import tf_hsm
 from benchmarks.common import implementations, workloads
 from benchmarks.heads import heads
 from examples.corpora import corpus
-from examples.language_model import batches, checkpoint
+from examples.language_model import batches, checkpoint, recurrent
 from examples.language_model import model as model_lib
 
 
@@ -71,7 +71,7 @@ class TrainedSource(NamedTuple):
 
 def _hidden_vectors(model, windows, num_inputs):
     """Returns `[num_inputs, D]`, or as many as the text has, and labels."""
-    model_lib.reset_states(model)
+    recurrent.reset_states(model)
     body = model_lib.body(model)
     num = min(math.ceil(num_inputs / windows[0][0].size), len(windows))
     hidden = np.concatenate([np.array(body(windows[i][0])) for i in range(num)])

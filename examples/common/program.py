@@ -3,16 +3,13 @@
 import contextlib
 import functools
 import inspect
-import math
 import os
 import signal
 import sys
 import textwrap
-import time
 
 from absl import flags
 
-START = time.monotonic()
 _HELP = {"-h", "-help", "--help", "--helpshort", "--helpfull"}
 _QUIET = "3"
 _WIDTH = 80
@@ -118,32 +115,6 @@ def help_text(module, command_flags):
     return "\n".join(lines)
 
 
-class _TimeIsOver(BaseException):
-    """Raised anywhere: no library may take it for an error of its own."""
-
-
-@contextlib.contextmanager
-def starts_within(minutes):
-    """Ends the block where it takes longer than --max_minutes from `START`.
-
-    Args:
-        minutes: the value of --max_minutes; 0: no limit.
-
-    Yields:
-        The `time.monotonic()` at which the minutes are over.
-
-    Raises:
-        TimeoutError: they are over within the block.
-    """
-    deadline = START + 60 * minutes if minutes else math.inf
-    message = (
-        f"--max_minutes={minutes:g} is over before the first step: give more "
-        "minutes, or less text."
-    )
-    with ends_at(deadline, message):
-        yield deadline
-
-
 @contextlib.contextmanager
 def resumable():
     """Ends the program where training is interrupted or its loss diverges."""
@@ -182,38 +153,6 @@ def interruption():
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, earlier)
-
-
-@contextlib.contextmanager
-def ends_at(deadline, message):
-    """Ends the block at that `time.monotonic()`, by a `TimeoutError`."""
-
-    def stop(signal_number, frame):
-        raise _TimeIsOver
-
-    if deadline == math.inf:
-        yield
-        return
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError(message)
-    earlier = signal.signal(signal.SIGALRM, stop)
-    try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, left)
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    except _TimeIsOver:
-        raise TimeoutError(message) from None
-    finally:
-        signal.signal(signal.SIGALRM, earlier)
-
-
-def folder():
-    """The folder in which the user gave the command."""
-    # `bazel run` starts programs elsewhere.
-    return os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
 
 
 def import_tensorflow():

@@ -1,52 +1,118 @@
-"""What the settings of the examples share: a flag for each field, checked.
+"""Settings: a dataclass whose fields are flags of a command too.
 
 Nothing here needs TensorFlow.
 """
 
-import codecs
 import dataclasses
-import inspect
+import typing
 
 
-def given(settings_class, values, flags):
-    """The `values` of those fields of a class whose flags were given.
+def setting(default, text, choices=(), least=None, above=None, below=None):
+    """Returns a field of a settings class.
 
     Args:
-        settings_class: a dataclass with a flag for each field.
-        values: a dict with a value for each flag.
-        flags: the `program.Flags`, read.
+        default: The default value.
+        text: The help text of the flag.
+        choices: The allowed values; none: all.
+        least: The lowest allowed number.
+        above: A number that the value must exceed.
+        below: A number that the value must not reach.
     """
-    # Those of the constructor: a field that is its argument alone is one too.
-    names = inspect.signature(settings_class).parameters
-    return {name: values[name] for name in names if flags.values[name].present}
+    limits = {"least": least, "above": above, "below": below}
+    return dataclasses.field(
+        default=default, metadata={"text": text, "choices": choices, **limits}
+    )
 
 
-def differences(before, now):
-    """Returns a text for each field in which two settings differ."""
+def define(flags, settings_class, skip=()):
+    """Defines a flag for each field of a settings class.
+
+    Args:
+        flags: A `program.Flags`.
+        settings_class: A dataclass whose fields `setting` made.
+        skip: The names of fields without a flag.
+    """
+    for field in dataclasses.fields(settings_class):
+        if field.name in skip:
+            continue
+        arguments = field.name, field.default, field.metadata["text"]
+        kind = _kind(field)
+        if choices := field.metadata["choices"]:
+            name, default, text = arguments
+            flags.DEFINE_enum(name, default, list(choices), text)
+        elif kind is tuple:
+            name, default, text = arguments
+            shown = default if default is None else list(map(str, default))
+            flags.DEFINE_list(name, shown, text)
+        else:
+            functions = {bool: "bool", int: "integer", float: "float"}
+            getattr(flags, f"DEFINE_{functions.get(kind, 'string')}")(
+                *arguments
+            )
+
+
+def check(settings):
+    """Checks all fields, and makes tuples of texts such as "512,256".
+
+    Raises:
+        ValueError: A value is not allowed; the message names its flag.
+    """
+    for field in dataclasses.fields(settings):
+        name, limits = field.name, field.metadata
+        value = getattr(settings, name)
+        if value is None:
+            continue
+        if _kind(field) is tuple:
+            value = _numbers(name, value)
+            object.__setattr__(settings, name, value)
+        if limits["choices"] and value not in limits["choices"]:
+            raise ValueError(
+                f"--{name}={value}: must be one of "
+                f"{', '.join(limits['choices'])}."
+            )
+        for limit, text, is_allowed in (
+            ("least", "at least", lambda x, bound: x >= bound),
+            ("above", "above", lambda x, bound: x > bound),
+            ("below", "below", lambda x, bound: x < bound),
+        ):
+            bound = limits[limit]
+            values = value if isinstance(value, tuple) else (value,)
+            if bound is not None and not all(
+                is_allowed(x, bound) for x in values
+            ):
+                raise ValueError(
+                    f"--{name}={as_flag(value)}: must be {text} {bound}."
+                )
+
+
+def given(settings_class, flags):
+    """Returns the values of those fields whose flags the user gave."""
+    fields = dataclasses.fields(settings_class)
+    found = {field.name: flags.values[field.name] for field in fields}
+    return {name: flag.value for name, flag in found.items() if flag.present}
+
+
+def check_resumed(folder, before, now, same_text):
+    """Checks that a run continues with its own settings and its own text.
+
+    Args:
+        folder: The folder of the run.
+        before: The settings of the run.
+        now: The settings to continue with.
+        same_text: Whether the corpus still has the same text.
+
+    Raises:
+        ValueError: Something differs.
+    """
     pairs = {
         field.name: (getattr(before, field.name), getattr(now, field.name))
         for field in dataclasses.fields(before)
     }
-    return [
-        f"--{name}: {text(old)} before, {text(new)} now"
+    found = [
+        f"--{name}: {as_flag(old)} before, {as_flag(new)} now"
         for name, (old, new) in pairs.items()
         if old != new
     ]
-
-
-def check_resumed(folder, before, now, same_text):
-    """Checks that a run continues with the settings and the text it began with.
-
-    Args:
-        folder: of the run.
-        before: its settings.
-        now: the settings to continue with.
-        same_text: whether the corpus still has the same text.
-
-    Raises:
-        ValueError: something differs.
-    """
-    found = differences(before, now)
     if not same_text:
         found.append("--corpus: the text itself has changed")
     if found:
@@ -55,41 +121,25 @@ def check_resumed(folder, before, now, same_text):
         )
 
 
-def text(value):
-    """A value as it is given to a flag."""
+def as_flag(value):
+    """Returns a value as the text that a flag takes."""
     several = isinstance(value, (list, tuple))
     return ",".join(map(str, value)) if several else str(value)
 
 
-def check_choices(settings, choices):
-    """Raises `ValueError` if a field is none of the values allowed for it."""
-    for name, allowed in choices.items():
-        if getattr(settings, name) not in allowed:
-            raise ValueError(
-                f"--{name}={getattr(settings, name)}: must be one of "
-                f"{', '.join(allowed)}."
-            )
+def _kind(field):
+    """The type of a field's value: bool, int, float, str or tuple."""
+    options = typing.get_args(field.type) or (field.type,)
+    kind = options[0] if type(None) in options else field.type
+    return typing.get_origin(kind) or kind
 
 
-def check_least(settings, least):
-    """Raises `ValueError` if a field is below its least value, and not None."""
-    for name, bound in least.items():
-        value = getattr(settings, name)
-        if value is not None and not value >= bound:
-            raise ValueError(f"--{name}={value}: must be at least {bound}.")
-
-
-def encoding(name):
-    """The one name that Python has for an encoding, such as utf-8 for UTF8.
-
-    Raises:
-        ValueError: Python knows no such encoding of text.
-    """
+def _numbers(name, value):
+    text = as_flag(value)
     try:
-        " ".encode(name)
-        return codecs.lookup(name).name
-    except (LookupError, ValueError) as error:
+        return tuple(int(part) for part in text.split(",") if text)
+    except ValueError:
         raise ValueError(
-            f"--encoding={name}: not an encoding of text that Python knows, "
-            "such as utf-8, utf-16 or cp1251."
-        ) from error
+            f"--{name}={text}: must be a whole number, or several with "
+            "commas, as in 512,256."
+        ) from None

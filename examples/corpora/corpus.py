@@ -1,20 +1,17 @@
 """Text to class ids: the vocabulary, the parts, files of ids.
 
-A corpus has three parts: what is trained on, what training may look at to
-choose (`valid`), and what nothing is chosen by (`test`). Where the files do not
-say which is which, documents are divided: of every 20, one becomes part of
-`valid` and one of `test`, by a hash of their names, so that the choice does not
-change from run to run and no document is in two parts. Documents that resemble
-each other can be: nothing is de-duplicated. Only `train` makes the vocabulary
-and the unigram counts.
+A corpus has three parts: `train`, `valid`, by which flags are chosen, and
+`test`, by which nothing is chosen. If the files do not name the parts, one
+document in 20 is in `valid` and one in `test`, by a hash of its name. A text of
+fewer than 20 files is cut into 100 documents. Nothing is de-duplicated. Only
+`train` makes the vocabulary and the unigram counts.
 
-The text is read twice, once to count words and once to write class ids to
-files, in several processes and in memory that does not grow with the text. The
-files are kept and used again as long as the text stays the same.
+The text is read once. The files of class ids are in a cache, and are used again
+as long as the text stays the same.
 """
 
+import codecs
 import dataclasses
-import functools
 import json
 import os
 import pathlib
@@ -22,69 +19,80 @@ import pathlib
 import numpy as np
 
 from examples.common import settings
-from examples.corpora import (
-    cache,
-    encoding,
-    formats,
-    making,
-    reading,
-    sources,
-    splitters,
-)
+from examples.common.settings import setting
+from examples.corpora import cache, formats, making, splitters, texts
 
-_VERSION = 1  # of the files in the cache
+_VERSION = 2  # of the files in the cache
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a corpus is read; a flag each, of the same name.
+    """How a corpus is read; each field is a flag."""
 
-    Attributes:
-        corpus: see `sources.find`.
-        format: name of a format, or "auto".
-        tokens: name of a splitter, or "auto": that of the format.
-        encoding: of the text; a codec of Python.
-        vocabulary: a file whose lines begin with the words that are classes;
-            "": those of the training text, or of the splitter.
-        min_count: words seen fewer times in `train` become `<unk>`.
-        max_classes: the most frequent ones are kept, the others become
-            `<unk>`; 0: all.
-        field: of the texts in a data set.
-    """
-
-    corpus: str = "stdlib"
-    format: str = "auto"
-    tokens: str = "auto"
-    encoding: str = "utf-8"
-    vocabulary: str = ""
-    min_count: int = 2
-    max_classes: int = 0
-    field: str = "text"
+    corpus: str = setting(
+        "stdlib",
+        "The text: a file, a folder (all its files but hidden ones), a pattern "
+        "of files in quotation marks; stdlib or stdlib+tests, the source of "
+        "Python's standard library; or hub:NAME or hub:NAME:CONFIG, a data set "
+        "that the library datasets loads. gzip, bzip2 or xz may have packed "
+        "the files.",
+    )
+    format: str = setting(
+        "auto",
+        "What the files are; auto: what their names and beginnings say. "
+        + " ".join(f"{n}: {form.about}." for n, form in formats.FORMATS.items())
+        + f" Without parts, one document in {making.HELD_OUT_EVERY} validates "
+        "and one tests.",
+        choices=("auto", *formats.FORMATS),
+    )
+    tokens: str = setting(
+        "auto",
+        "words: what white space separates. code: words, punctuation marks "
+        "and, in documents, line breaks with the indentation of the next line. "
+        f"{', '.join(f'{kind}:FILE' for kind in splitters.OF_A_FILE)}: the "
+        "tokens of a model of that library. auto: what the format has.",
+    )
+    encoding: str = setting(
+        "utf-8", "Encoding of the text, such as utf-16 or cp1251."
+    )
+    field: str = setting("text", "Name of the texts in a data set's examples.")
+    vocabulary: str = setting(
+        "",
+        "File with a word at the beginning of each line: these words are the "
+        f"classes, and {formats.UNKNOWN}. By default the classes are the words "
+        "of the training text, or all tokens of --tokens=...:FILE.",
+    )
+    min_count: int = setting(
+        2,
+        "Words that the training text has fewer times become "
+        f"{formats.UNKNOWN}.",
+        least=1,
+    )
+    max_classes: int = setting(
+        0, "The most frequent words that are classes; 0: all.", least=0
+    )
 
     def __post_init__(self):
         """Raises `ValueError` that names the first bad flag."""
-        if self.format != "auto" and self.format not in formats.FORMATS:
-            raise ValueError(
-                f"--format={self.format}: must be auto or one of "
-                f"{', '.join(formats.FORMATS)}."
-            )
+        settings.check(self)
         if self.tokens != "auto":
             splitters.check(self.tokens)
-        if self.min_count < 1:
+        try:
+            " ".encode(self.encoding)
+            name = codecs.lookup(self.encoding).name
+        except (LookupError, ValueError):
             raise ValueError(
-                f"--min_count={self.min_count}: must be at least 1."
-            )
-        if self.max_classes < 0 or self.max_classes == 1:
-            raise ValueError(
-                f"--max_classes={self.max_classes}: must be 0, for all, or at "
-                "least 2."
-            )
+                f"--encoding={self.encoding}: Python knows no such encoding of "
+                "text."
+            ) from None
         # One name for "utf8" and "UTF-8".
-        name = settings.encoding(self.encoding)
         object.__setattr__(self, "encoding", name)
+        if self.corpus and texts.is_path(self.corpus):
+            # A saved run may be opened in another folder.
+            object.__setattr__(self, "corpus", os.path.abspath(self.corpus))
 
     def text(self):
-        """These alone, where a class of more settings has inherited them."""
+        """Returns these fields alone, without those of a derived class."""
         names = [field.name for field in dataclasses.fields(Options)]
         return Options(**{name: getattr(self, name) for name in names})
 
@@ -94,18 +102,18 @@ class Corpus:
     """Encoded text.
 
     Attributes:
-        words: the class names, most frequent first; class 0 to N - 1.
+        words: The class names, most frequent first; class 0 to N - 1.
         counts: `[N]` int64, occurrences of each class in `train`.
-        train: `[num_train_tokens]` int32 class ids; a file in memory.
-        valid: class ids of the text to validate on.
-        test: class ids of the text to test on.
-        unknown: the class of `<unk>`.
-        digest: hexadecimal, equal for equal text, parts and vocabulary.
-        format: name of the format.
-        tokens: name of the splitter.
-        boundary: the token after each document or line; None: there is none.
-        unknown_rates: the share of `<unk>` in each part.
-        folder: where the files are.
+        train: `[num_train_tokens]` int32 class ids, a memory map.
+        valid: Class ids of the text to validate on.
+        test: Class ids of the text to test on.
+        unknown: The class of `<unk>`.
+        digest: Hexadecimal, equal for equal text, parts and vocabulary.
+        format: The name of the format.
+        tokens: The name of the splitter.
+        boundary: The token after each document or line; None: there is none.
+        unknown_rates: The share of `<unk>` in each part.
+        folder: The folder of the files.
     """
 
     words: tuple[str, ...]
@@ -122,11 +130,10 @@ class Corpus:
     folder: pathlib.Path | None = None
 
     def unigram_perplexity(self, labels):
-        """Perplexity of the training frequencies, one added to each count.
+        """Returns the perplexity of the training frequencies, plus one each.
 
         Args:
-            labels: class ids of any shape, `<unk>` among them: the model is
-                judged on the same tokens with the same `<unk>`.
+            labels: Class ids of any shape, `<unk>` among them.
         """
         smoothed = self.counts + 1.0
         log_probs = np.log(smoothed / smoothed.sum())
@@ -134,7 +141,7 @@ class Corpus:
         return float(np.exp(-(occurrences @ log_probs) / occurrences.sum()))
 
     def description(self):
-        """The sizes in a sentence or two."""
+        """Returns the sizes in a sentence or two."""
         sizes = ", ".join(
             f"{getattr(self, part).size:,} {part}" for part in formats.PARTS
         )
@@ -147,68 +154,50 @@ class Corpus:
         )
 
 
-def load(options, cache_root=None, num_processes=None):
-    """Reads, divides and encodes a corpus, or finds what an earlier call made.
-
-    Words seen fewer than `min_count` times in `train` become `<unk>` there, and
-    so do the words of the other parts that are no class. With 2, a word seen
-    once stands for the words never seen: the model learns where an unknown word
-    is likely from the text it has.
+def load(options, cache_root=None):
+    """Reads, divides and encodes a corpus, or opens what an earlier call made.
 
     Args:
-        options: `Options`.
-        cache_root: folder for the files of ids; `cache.default_root()` by
+        options: The `Options`.
+        cache_root: The folder for the files of ids; `cache.default_root()` by
             default.
-        num_processes: how many read; as many as processors by default, and one
-            for a small text.
 
     Raises:
-        OSError: there are no such files, or no room for those of ids.
-        ValueError: a file is no text in that encoding, there is too little
-            text, or it has no rare word.
+        OSError: There are no such files, or there is no room.
+        ValueError: A file is no text in that encoding, there is too little
+            text, or the text has no rare word.
     """
     options = options.text()
-    root = cache.default_root() if cache_root is None else cache_root
-    source = sources.find(options.corpus, options.format, root)
-    form = formats.FORMATS[source.format]
-    tokens = form.tokens if options.tokens == "auto" else options.tokens
-    named_files = [options.vocabulary, tokens.partition(":")[2]]
+    source = texts.find(options.corpus, options.format)
+    named_files = [options.vocabulary, options.tokens.partition(":")[2]]
+    named_files = [os.stat(name) for name in named_files if name]
     key = cache.key(
         [
             _VERSION,
             dataclasses.asdict(options),
-            source.format,
             source.state(),
-            [
-                (name, status.st_size, status.st_mtime_ns)
-                for name in filter(None, named_files)
-                for status in [os.stat(name)]
-            ],
+            [(status.st_size, status.st_mtime_ns) for status in named_files],
         ]
     )
-    make = functools.partial(
-        making.make,
-        options,
-        source,
-        reading.Rules(tokens, form.boundary, form.by_lines, source.is_strict),
-        num_processes,
+    title = os.path.basename(options.corpus).partition(".")[0]
+    title = "".join(c if c.isascii() and c.isalnum() else "_" for c in title)
+    folder = cache.made(
+        cache.default_root() if cache_root is None else cache_root,
+        f"{title[:40] or 'corpus'}-{key}",
+        lambda folder: making.make(options, source, folder),
     )
-    return _open(cache.made(root, f"{source.title}-{key}", make))
-
-
-def _open(folder):
-    """The `Corpus` whose files are in a folder."""
     with open(folder / "corpus.json", encoding="utf-8") as file:
         about = json.load(file)
     with open(folder / "words.json", encoding="utf-8") as file:
         words = tuple(json.load(file))
+    parts = {
+        part: np.memmap(folder / part, making.DTYPE, "r")
+        for part in formats.PARTS
+    }
     return Corpus(
         words=words,
         counts=np.load(folder / "counts.npy"),
-        **{
-            part: np.memmap(folder / part, encoding.DTYPE, "r")
-            for part in formats.PARTS
-        },
+        **parts,
         **about,
         folder=folder,
     )

@@ -1,10 +1,8 @@
-"""The published forms of corpora, and how one is known by its files."""
+"""The published forms of corpora, and how file names tell them apart."""
 
 import dataclasses
 import os
 import re
-
-from examples.corpora import unpacking
 
 UNKNOWN = "<unk>"
 END_OF_DOCUMENT = "<eof>"
@@ -16,19 +14,23 @@ PARTS = ("train", "valid", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """What a form of corpus has in common.
+    """A form of corpus.
 
     Attributes:
-        about: what it is, for the help.
-        boundary: the token after each line or document; None: there is none.
-        by_lines: whether the boundary follows each line.
-        tokens: the splitter if none is named.
+        about: The help text.
+        boundary: The token after each line or document; None: there is none.
+        by_lines: Whether the boundary follows each line.
+        tokens: The splitter, if the user names none.
     """
 
     about: str
     boundary: str | None
     by_lines: bool
     tokens: str
+
+
+def _texts(about):
+    return Format(f"{about}; <eos> after each text", END_OF_LINE, True, "code")
 
 
 FORMATS = {
@@ -58,56 +60,38 @@ FORMATS = {
         "words",
     ),
     "one_billion_words": Format(
-        "the benchmark's shards, a sentence a line; </S> after each, which is "
-        "<S> of the next",
+        "the benchmark's shards, a sentence a line; </S> after each",
         END_OF_SENTENCE,
         True,
         "words",
     ),
-    "tfrecord": Format(
-        "files of tf.train.Example; <eos> after each text",
-        END_OF_LINE,
-        True,
-        "code",
-    ),
-    "tf_data": Format(
-        "a folder that tf.data.Dataset.save wrote; <eos> after each text",
-        END_OF_LINE,
-        True,
-        "code",
-    ),
-    "hugging_face": Format(
-        "a folder that save_to_disk of the library datasets wrote; <eos> after "
-        "each text",
-        END_OF_LINE,
-        True,
-        "code",
-    ),
+    "tfrecord": _texts("files of tf.train.Example"),
+    "tf_data": _texts("a folder that tf.data.Dataset.save wrote"),
+    "hugging_face": _texts("a data set of the library datasets"),
 }
 DATA_SETS = ("tfrecord", "tf_data", "hugging_face")
 
 _TRAINING_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
 _HELD_OUT_SHARD = re.compile(r"news\.en\.heldout-(\d{5})-of-\d{5}")
 _EUROPARL = re.compile(r"europarl-v\d+\.[\w-]+\.(\w+)")
-_PACKED = re.compile(r"\.(gz|bz2|xz|zst)$")
 _PART_NAMES = {
     "train": re.compile(r"(^|[._-])train(ing)?($|[._-])"),
     "valid": re.compile(r"(^|[._-])(valid|validation|val|dev)($|[._-])"),
     "test": re.compile(r"(^|[._-])test($|[._-])"),
 }
-_LOOKED_AT = 1 << 20
 _FEW_FILES = 10
 
 
-def recognise(source, paths):
-    """Returns the name of the format of a file, a folder or a list of files.
+def recognise(corpus, paths, beginning):
+    """Returns the name of the format of some files.
 
     Args:
-        source: the path, or None if it was a pattern.
-        paths: the files, by their names within the source.
+        corpus: The path that the user gave.
+        paths: The files, by their names within the corpus.
+        beginning: A function that returns the first characters of a file.
     """
-    if source is not None and os.path.isdir(source):
-        names = set(os.listdir(source))
+    if os.path.isdir(corpus):
+        names = set(os.listdir(corpus))
         if names >= {"dataset_spec.pb", "snapshot.metadata"}:
             return "tf_data"
         if names & {"dataset_dict.json", "dataset_info.json"}:
@@ -119,55 +103,45 @@ def recognise(source, paths):
     if all(_EUROPARL.search(name) for name in paths):
         return "lines"
     if len(paths) > 1:
-        if _parts(paths):
-            return "parts"
-        _refuse_half(source, paths)
-        return "documents"
-    ((_, path),) = paths.items()
-    return "text8" if _is_one_line(path) else "documents"
+        parts = _parts(paths)
+        found = sum(map(bool, parts.values()))
+        # If a few files lack a part, the user learns of it.
+        is_divided = found == 3 or (found == 2 and len(paths) <= _FEW_FILES)
+        return "parts" if parts["train"] and is_divided else "documents"
+    (path,) = paths.values()
+    text = beginning(path).rstrip("\n")
+    is_line_of_words = re.fullmatch("[a-z0-9 ]{1000,}", text) and " " in text
+    return "text8" if is_line_of_words else "documents"
 
 
-def parts_of(name, source, paths):
+def parts_of(name, corpus, paths):
     """Returns the files of each part, `{part: {name: path}}`.
 
-    The part "" is to be divided by the caller.
+    The part "" has the files that are not divided yet.
 
     Args:
-        name: of the format.
-        source: as the user gave it, for the message.
-        paths: the files, by their names within the source.
+        name: The name of the format.
+        corpus: The path that the user gave, for the message.
+        paths: The files, by their names within the corpus.
 
     Raises:
-        ValueError: files that the format needs are missing.
+        ValueError: Files of a part are missing, or there are several texts.
     """
-    if name == "one_billion_words":
-        result = _shards(paths)
-    elif name == "parts":
-        result = _parts(paths)
-        if len(result) > 1:
-            raise ValueError(
-                f"--corpus={source} has several texts in parts, such as "
-                f"{' and '.join(sorted(result)[:2])}: give one of them by a "
-                "pattern of its files."
-            )
-        (result,) = result.values() or [dict.fromkeys(PARTS, ())]
-    else:
+    if name not in ("one_billion_words", "parts"):
         languages = {match[1] for n in paths if (match := _EUROPARL.search(n))}
         if len(languages) > 1:
             raise ValueError(
-                f"--corpus={source} has files in {len(languages)} languages, "
+                f"--corpus={corpus} has files in {len(languages)} languages, "
                 f"{', '.join(sorted(languages))}: give one of them."
             )
-        if name == "text8" and len(paths) > 1:
-            raise ValueError(
-                f"--corpus={source} has {len(paths)} files: text8 is one."
-            )
         return {"": paths}
+    result = _parts(paths) if name == "parts" else _shards(paths)
     for part, files in result.items():
         if not files:
             raise ValueError(
-                f"--corpus={source} --format={name}: there is no file of the "
-                f"{part} part among {len(paths)}."
+                f"--corpus={corpus} --format={name}: there is no file of the "
+                f"{part} part among {len(paths)}. --format=documents divides "
+                "all files anew."
             )
     return result
 
@@ -175,67 +149,26 @@ def parts_of(name, source, paths):
 def _shards(paths):
     """All training shards; held-out shard 1 to validate, 0 to test.
 
-    Shard 0 is the one whose perplexity is published (Jozefowicz et al., 2016,
-    arXiv 1602.02410).
+    Published perplexities are of shard 0 (Jozefowicz et al., 2016, arXiv
+    1602.02410).
     """
     result = {part: {} for part in PARTS}
     for name, path in paths.items():
         held_out = _HELD_OUT_SHARD.search(name)
-        if held_out:
-            part = {"00000": "test", "00001": "valid"}.get(held_out[1])
-            if part:
-                result[part][name] = path
+        number = held_out[1] if held_out else None
+        part = {"00000": "test", "00001": "valid"}.get(number)
+        if part:
+            result[part][name] = path
         elif _TRAINING_SHARD.search(name):
             result["train"][name] = path
     return result
 
 
 def _parts(paths):
-    """The texts that have all three parts.
-
-    Returns:
-        `{pattern: {part: {name: path}}}`: of a text, the names of the files
-        differ by the name of their part and by numbers alone.
-    """
-    result = {}
-    for part, pattern in _PART_NAMES.items():
-        for name, path in paths.items():
-            plain = _PACKED.sub("", name)
-            if "/" not in name and pattern.search(plain):
-                of_text = re.sub(r"\d+", "#", pattern.sub("*", plain, count=1))
-                result.setdefault(of_text, {}).setdefault(part, {})[name] = path
-    return {
-        of_text: parts
-        for of_text, parts in result.items()
-        if len(parts) == len(PARTS)
-    }
-
-
-def _refuse_half(source, paths):
-    """Raises `ValueError` if few files are a text that lacks a part."""
-    if len(paths) > _FEW_FILES:
-        return
-    found = {
-        part
-        for part, pattern in _PART_NAMES.items()
-        if any(pattern.search(_PACKED.sub("", name)) for name in paths)
-    }
-    if "train" in found and len(found) == 2:
-        (missing,) = set(PARTS) - found
-        raise ValueError(
-            f"--corpus={source} has files named {' and '.join(sorted(found))}, "
-            f"and none named {missing}: add it, or pass --format=documents to "
-            "divide them all anew."
-        )
-
-
-def _is_one_line(path):
-    """Whether a file begins with a long line of words, as text8 does."""
-    data = unpacking.beginning(path, _LOOKED_AT)
-    # Text8 ends without a line break; one made by hand may have one.
-    return (
-        len(data) > 1000
-        and b"\n" not in data.rstrip(b"\n")
-        and b" " in data
-        and not data.translate(None, b"abcdefghijklmnopqrstuvwxyz \n")
-    )
+    """The files of the top folder whose names name exactly one part."""
+    result = {part: {} for part in PARTS}
+    for name, path in paths.items():
+        found = [part for part, p in _PART_NAMES.items() if p.search(name)]
+        if len(found) == 1 and "/" not in name:
+            result[found[0]][name] = path
+    return result

@@ -1,5 +1,7 @@
-"""Makes the files of a corpus from its texts, in two passes."""
+"""Makes the files of a corpus: numbers its tokens, then chooses the classes."""
 
+import collections
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -8,251 +10,235 @@ import os
 import numpy as np
 
 from examples.common.progress import Progress
-from examples.corpora import (
-    counting,
-    data_sets,
-    encoding,
-    formats,
-    pieces,
-    reading,
-    unpacking,
-    vocabulary,
-    workers,
-)
+from examples.corpora import formats, splitters, texts
 
+DTYPE = np.dtype("<i4")
 HELD_OUT_EVERY = 20
 
 _NUM_BLOCKS = 100
-_CHUNK = 8 << 20
-_WORTH_PROCESSES = 32 << 20
-_UNPACKED = "unpacked-"
+_LONGEST_LINE = 10_000  # tokens between which a text is not cut
+_CHUNK = 1 << 22  # tokens in memory at once
 
 
-def make(options, source, rules, num_processes, folder):
+@dataclasses.dataclass(frozen=True)
+class _Document:
+    """A range of the tokens of a corpus, which are in one part.
+
+    If a longer document was cut behind this one, `closing` is the number of the
+    token that the cut adds.
+    """
+
+    part: str
+    name: str
+    begin: int
+    end: int
+    closing: int | None = None
+
+
+def make(options, source, folder):
     """Writes the files that `corpus.load` opens.
 
+    Each token gets a number when it first occurs. One pass over the text writes
+    these numbers to a file. The class ids follow from them, once the counts of
+    all tokens are known.
+
     Args:
-        options: `corpus.Options`.
-        source: a `sources.Source`.
-        rules: `reading.Rules`.
-        num_processes: how many read; None: chosen by the size.
-        folder: an empty one.
+        options: The `corpus.Options`.
+        source: The `texts.Source`.
+        folder: An empty folder.
 
     Raises:
-        OSError: there is no room.
-        ValueError: see `corpus.load`.
+        ValueError: See `corpus.load`.
     """
-    state = source.state()
-    documents = _divide(_documents(options, source, folder), source, rules)
-    chunks = [
-        (part, chunk)
-        for part in formats.PARTS
-        for chunk in pieces.chunks(documents[part], _CHUNK, rules.by_lines)
-    ]
-    if num_processes is None:
-        size = sum(d.size for part in documents.values() for d in part)
-        is_small = size < _WORTH_PROCESSES
-        num_processes = 1 if is_small else workers.num_processors()
+    form = formats.FORMATS[source.format]
+    name = form.tokens if options.tokens == "auto" else options.tokens
+    splitter = splitters.named(name)
+    path = folder / "numbers"
+    with open(path, "wb") as file:
+        words, documents = _number(options, source, form, splitter, file)
+    if not path.stat().st_size:
+        raise ValueError(f"--corpus={options.corpus} has no text.")
+    numbers = np.memmap(path, DTYPE, "r")
+    parts = _divide(documents, source.format, form, words, numbers)
+    for part, pieces in parts.items():
+        if not pieces:
+            raise ValueError(
+                f"--corpus={options.corpus} has too little text: the part "
+                f"{part} is empty."
+            )
+    counts = np.zeros(len(words), np.int64)
+    for chunk in _chunks(numbers, parts["train"]):
+        counts += np.bincount(chunk, minlength=len(words))
+    given = _vocabulary(options.vocabulary, splitter)
+    if given is not None and form.boundary:
+        given.add(form.boundary)
+    chosen = _choose(options, words, counts, given)
+    classes = sorted(chosen, key=lambda word: (-chosen[word], word))
+    unknown = classes.index(formats.UNKNOWN)
+    ids = {word: i for i, word in enumerate(classes)}
+    class_of = np.array([ids.get(word, unknown) for word in words], DTYPE)
 
-    tally = counting.Tally(folder)
-    sizes = _count(chunks, rules, num_processes, tally)
-    num_tokens = dict.fromkeys(formats.PARTS, 0)
-    for (part, _), size in zip(chunks, sizes, strict=True):
-        num_tokens[part] += size
-    _check_sizes(options.corpus, num_tokens)
-
-    counts = vocabulary.choose(options, rules, tally, num_tokens["train"])
-    words = sorted(counts, key=lambda word: (-counts[word], word))
-    unknown = words.index(formats.UNKNOWN)
-    with open(folder / "words.json", "w", encoding="utf-8") as file:
-        json.dump(words, file)
-    np.save(
-        folder / "counts.npy", np.array([counts[w] for w in words], np.int64)
-    )
-
-    for part, n in num_tokens.items():
+    digest = hashlib.sha256("\0".join(classes).encode())
+    rates = {}
+    for part, pieces in parts.items():
+        num_unknown = num_tokens = 0
+        digest.update(part.encode())
         with open(folder / part, "wb") as file:
-            file.truncate(n * encoding.DTYPE.itemsize)
-    start = rules, folder / "words.json", unknown
-    num_unknown = _encode(chunks, sizes, start, num_processes, folder)
+            for chunk in _chunks(numbers, pieces):
+                found = class_of[chunk]
+                num_unknown += int((found == unknown).sum())
+                num_tokens += len(found)
+                digest.update(found.tobytes())
+                file.write(found.tobytes())
+        rates[part] = num_unknown / num_tokens
+    os.remove(path)
+    np.save(folder / "counts.npy", np.array([chosen[w] for w in classes]))
     about = {
         "unknown": unknown,
-        "digest": _digest(folder, words),
+        "digest": digest.hexdigest(),
         "format": source.format,
-        "tokens": rules.tokens,
-        "boundary": rules.boundary,
-        "unknown_rates": {
-            part: num_unknown[part] / num_tokens[part] for part in formats.PARTS
-        },
+        "tokens": name,
+        "boundary": form.boundary,
+        "unknown_rates": rates,
     }
-    if source.state() != state:
-        raise OSError(
-            f"--corpus={options.corpus} changed while it was read: begin again."
-        )
-    with open(folder / "corpus.json", "w", encoding="utf-8") as file:
-        json.dump(about, file, indent=1)
-    for path in folder.glob(f"{_UNPACKED}*"):
-        path.unlink()
+    for file_name, value in ("words", classes), ("corpus", about):
+        with open(folder / f"{file_name}.json", "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
 
 
-def _documents(options, source, folder):
-    """Returns `{part: [Document]}`, whose files are plain text in UTF-8."""
-    if source.texts:
-        return {"": _written(source.texts(), folder)}
-    if source.format in formats.DATA_SETS:
-        return _data_set(options, source, folder)
-    result = {}
-    packed = [
-        path
-        for files in source.parts.values()
-        for path in files.values()
-        if not unpacking.is_plain(path, options.encoding)
-    ]
-    progress = Progress(f"Unpacking {len(packed)} files", None, "bytes")
-    new_names = itertools.count()
-    for part, files in source.parts.items():
-        result[part] = []
-        for name, path in files.items():
-            plain = path
-            if path in packed:
-                plain = str(folder / f"{_UNPACKED}{next(new_names)}")
-                with open(plain, "wb") as output:
-                    for done in unpacking.unpack(
-                        path, options.encoding, output
-                    ):
-                        progress.add(0, done)
-            result[part].append(
-                pieces.Document(
-                    name,
-                    plain,
-                    unpacking.text_begin(plain),
-                    os.path.getsize(plain),
-                )
-            )
-    progress.end()
-    return result
+def _number(options, source, form, splitter, file):
+    """Writes the numbers of all tokens; returns the tokens and `_Document`s."""
+    numbers = collections.defaultdict(itertools.count().__next__)
+    documents, position = [], 0
+    progress = Progress("Reading", None, "tokens")
+    for part, name, blocks in texts.documents(
+        source, options.encoding, options.field
+    ):
+        begin = position
+        for tokens in _tokens(blocks, splitter, form):
+            ids = map(numbers.__getitem__, tokens)
+            file.write(np.fromiter(ids, DTYPE, len(tokens)).data)
+            position += len(tokens)
+            progress.add(0, len(tokens))
+        if position > begin:
+            documents.append(_Document(part, name, begin, position))
+    return list(numbers), documents
 
 
-def _written(texts, folder):
-    """Writes texts to one file; returns their `Document`s."""
-    path = folder / f"{_UNPACKED}texts"
-    result = []
-    progress = Progress("Reading", None, "bytes")
-    with open(path, "wb") as output:
-        for name, text in texts:
-            begin = output.tell()
-            progress.add(0, output.write(text.encode()))
-            result.append(
-                pieces.Document(name, str(path), begin, output.tell())
-            )
-    progress.end()
-    return result
+def _tokens(blocks, splitter, form):
+    """Yields the tokens of a document, a list for each block of lines."""
+    line_end = form.boundary if form.by_lines else None
+    text = held_back = ""
+    for block in blocks:
+        text = held_back + block
+        # A line break and the indentation behind it are one token.
+        held_back = "\n" if text.endswith("\n") and not form.by_lines else ""
+        yield splitter.split(text.removesuffix(held_back), line_end)
+    ends_early = form.by_lines and not text.endswith("\n")
+    if text and form.boundary and (ends_early or not form.by_lines):
+        yield [form.boundary]
 
 
-def _data_set(options, source, folder):
-    """Writes the texts of a data set, a line or more each, to a file a part."""
-    progress = Progress("Reading the data set", None, "texts")
-    files = {}
-    try:
-        for part, text in data_sets.texts(source, options):
-            if part not in files:
-                path = folder / f"{_UNPACKED}{part}"
-                files[part] = open(path, "w", encoding="utf-8")  # noqa: SIM115
-            files[part].write(text + "\n")
-            progress.add(0, 1)
-    finally:
-        for file in files.values():
-            file.close()
-    progress.end()
-    return {
-        part: [pieces.Document(part, file.name, 0, os.path.getsize(file.name))]
-        for part, file in files.items()
-    }
-
-
-def _divide(parts, source, rules):
-    """Returns `{part: [Document]}` for `train`, `valid` and `test`."""
-    if set(parts) != {""}:
-        return {part: parts.get(part, []) for part in formats.PARTS}
-    documents = [d for d in parts[""] if d.size]
-    if source.format == "text8":
-        blocks = pieces.blocks(documents, HELD_OUT_EVERY, rules.by_lines)
+def _divide(documents, format_name, form, words, numbers):
+    """Returns `{part: [_Document]}` for `train`, `valid` and `test`."""
+    if any(d.part for d in documents):
+        return {
+            part: [d for d in documents if d.part == part]
+            for part in formats.PARTS
+        }
+    ends_line = np.array(
+        [
+            word == form.boundary if form.by_lines else word.startswith("\n")
+            for word in words
+        ]
+    )
+    closing = None if form.by_lines else form.boundary
+    closing = words.index(closing) if closing else None
+    cut = (numbers, ends_line, int(form.by_lines), closing)
+    if format_name == "text8":
+        blocks = _blocks(documents, HELD_OUT_EVERY, *cut)
         return {
             "train": blocks[:-2],
             "valid": blocks[-2:-1],
             "test": blocks[-1:],
         }
     if len(documents) < HELD_OUT_EVERY:
-        documents = pieces.blocks(documents, _NUM_BLOCKS, rules.by_lines)
+        documents = _blocks(documents, _NUM_BLOCKS, *cut)
     order = sorted(
-        documents,
-        key=lambda d: hashlib.sha256(os.fsencode(d.name)).digest(),
+        documents, key=lambda d: hashlib.sha256(os.fsencode(d.name)).digest()
     )
     valid = set(order[::HELD_OUT_EVERY])
     test = set(order[HELD_OUT_EVERY // 2 :: HELD_OUT_EVERY])
+    held_out = valid | test
     return {
-        "train": [d for d in documents if d not in valid | test],
+        "train": [d for d in documents if d not in held_out],
         "valid": [d for d in documents if d in valid],
         "test": [d for d in documents if d in test],
     }
 
 
-def _count(chunks, rules, num_processes, tally):
-    """Counts the tokens of each chunk, and those of `train` in `tally`."""
-    sizes = []
-    progress = Progress("Counting", _num_bytes(chunks), "tokens")
-    with workers.mapping(counting.start, [rules], num_processes) as run:
-        counted = run(counting.count, [chunk for _, chunk in chunks])
-        try:
-            for chunk, (size, counts) in zip(chunks, counted, strict=True):
-                sizes.append(size)
-                if chunk[0] == "train":
-                    tally.add(counts)
-                progress.add(_num_bytes([chunk]), size)
-        except reading.NotTextError as error:
-            unpacking.refuse(*error.args)
-    progress.end()
-    return sizes
+def _blocks(documents, num_blocks, numbers, ends_line, offset, closing):
+    """Cuts documents into about `num_blocks` smaller ones, between lines."""
+    result = []
+    for document in documents:
+        size = document.end - document.begin
+        num = max(1, round(num_blocks * size / len(numbers)))
+        bounds = {document.begin, document.end}
+        for i in range(1, num):
+            place = document.begin + size * i // num
+            stop = min(place + _LONGEST_LINE, document.end)
+            found = np.flatnonzero(ends_line[numbers[place:stop]])
+            bounds.add(place + int(found[0]) + offset if len(found) else place)
+        for i, (begin, end) in enumerate(itertools.pairwise(sorted(bounds))):
+            name = f"{document.name} block {i}"
+            last = None if end == document.end else closing
+            result.append(_Document(document.part, name, begin, end, last))
+    return result
 
 
-def _encode(chunks, sizes, start, num_processes, folder):
-    """Writes the class ids; returns how many of each part are unknown."""
-    tasks, firsts = [], dict.fromkeys(formats.PARTS, 0)
-    for (part, chunk), size in zip(chunks, sizes, strict=True):
-        tasks.append((chunk, folder / part, firsts[part], size))
-        firsts[part] += size
-    num_unknown = dict.fromkeys(formats.PARTS, 0)
-    progress = Progress("Writing class ids", _num_bytes(chunks), "tokens")
-    with workers.mapping(encoding.start, start, num_processes) as run:
-        encoded = run(encoding.encode, tasks)
-        for chunk, size, n in zip(chunks, sizes, encoded, strict=True):
-            num_unknown[chunk[0]] += n
-            progress.add(_num_bytes([chunk]), size)
-    progress.end()
-    return num_unknown
+def _chunks(numbers, documents):
+    for document in documents:
+        for begin in range(document.begin, document.end, _CHUNK):
+            yield numbers[begin : min(begin + _CHUNK, document.end)]
+        if document.closing is not None:
+            yield np.array([document.closing], DTYPE)
 
 
-def _digest(folder, words):
-    """A hexadecimal number that differs where words or class ids do."""
-    digest = hashlib.sha256("\0".join(words).encode())
-    for part in formats.PARTS:
-        digest.update(part.encode())
-        with open(folder / part, "rb") as file:
-            while data := file.read(_CHUNK):
-                digest.update(data)
-    return digest.hexdigest()
+def _choose(options, words, counts, given):
+    """Returns the count of each class, a dict; `UNKNOWN` is one of them."""
+    pairs = zip(words, counts.tolist(), strict=True)
+    if given is None:
+        pairs = [(w, n) for w, n in pairs if n >= options.min_count]
+        pairs = [pair for pair in pairs if pair[0] != formats.UNKNOWN]
+        if options.max_classes:
+            pairs.sort(key=lambda pair: (-pair[1], pair[0]))
+            del pairs[options.max_classes - 1 :]
+        chosen = dict(pairs)
+    else:
+        chosen = dict.fromkeys(given - {formats.UNKNOWN}, 0)
+        chosen |= {w: n for w, n in pairs if w in chosen}
+    chosen[formats.UNKNOWN] = int(counts.sum()) - sum(chosen.values())
+    if not chosen[formats.UNKNOWN] and given is None:
+        raise ValueError(
+            "No word of the training text is seen fewer than "
+            f"{options.min_count} times, so that {formats.UNKNOWN} would never "
+            "be trained: give more text or a larger --min_count."
+        )
+    return chosen
 
 
-def _num_bytes(chunks):
-    return sum(span.end - span.begin for _, chunk in chunks for span in chunk)
-
-
-def _check_sizes(corpus, num_tokens):
-    if not any(num_tokens.values()):
-        raise ValueError(f"--corpus={corpus} has no text.")
-    for part, n in num_tokens.items():
-        if not n:
-            raise ValueError(
-                f"--corpus={corpus} has too little text: the part {part} is "
-                "empty."
-            )
+def _vocabulary(path, splitter):
+    """The words of a file or of the splitter, a set; None if there is none."""
+    if not path:
+        words = splitter.vocabulary
+        return None if words is None else set(words)
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            words = {line.split()[0] for line in file if line.strip()}
+    except UnicodeError as error:
+        raise ValueError(
+            f"--vocabulary={path} is not UTF-8 text: {error}"
+        ) from None
+    if not words:
+        raise ValueError(f"--vocabulary={path} has no words.")
+    return words

@@ -43,19 +43,12 @@ def split_beginning(text):
 
 
 def join(tokens):
-    """Returns a text of these tokens that a person can read; see `pieces`."""
-    return "".join(pieces(tokens))
-
-
-def pieces(tokens):
-    """Yields the parts of a text of these tokens that a person can read.
-
-    Each is a token with the space before it, if there is one, as soon as the
-    next token is known.
+    """Returns a text of these tokens that a person can read.
 
     `split` finds the same tokens in it, but for line breaks with nothing but
     line breaks after them. The spaces are a guess, made for Python and English.
     """
+    text = []
     left, quote = "\n", ""  # the token before, the quotation mark not closed
     glued = True  # whether there is no space after the token before
     for token, right in itertools.pairwise(itertools.chain(tokens, ["\n"])):
@@ -67,7 +60,7 @@ def pieces(tokens):
             or (is_quote and token == quote)
             or _are_adjacent(left, token)
         )
-        yield token if together else f" {token}"
+        text.append(token if together else f" {token}")
         glued = apostrophe or token in _NO_SPACE_AFTER
         if token[0] == "\n":
             # A mark that nothing closes is wrong for no more than its line.
@@ -76,6 +69,7 @@ def pieces(tokens):
             quote = "" if quote else token
             glued = bool(quote)
         left = token
+    return "".join(text)
 
 
 def _are_adjacent(left, right):

@@ -33,7 +33,7 @@ _KILLS = flags.define_count("kills", 20, "How often each is killed.")
 _WHAT = flags.DEFINE_list(
     "what", ["trainers", "servers", "saves"], "What is killed."
 )
-_SEED = flags.DEFINE_integer("seed", 1, "Of the moments.", lower_bound=0)
+_SEED = flags.DEFINE_integer("seed", 1, "Seed of the moments.", lower_bound=0)
 
 _SENTENCE_S = 5
 _WORDS = 3000

@@ -9,19 +9,18 @@ killed worker, and the restart must continue from the last checkpoint. The
 status is 1 if one of them does not.
 """
 
-import json
 import os
 import pathlib
 import random
 import re
 import signal
-import socket
 import sys
 import tempfile
 import time
 
 from examples.common import program
 from examples.distributed import watched
+from examples.distributed import workers as command
 
 flags = program.Flags()
 
@@ -33,7 +32,7 @@ _WORKERS = flags.define_count("workers", 3, "Workers on this machine.")
 _WITHIN = flags.DEFINE_float(
     "within", 15, "Seconds after which all others must have ended."
 )
-_SEED = flags.DEFINE_integer("seed", 1, "Of the moments.", lower_bound=0)
+_SEED = flags.DEFINE_integer("seed", 1, "Seed of the moments.", lower_bound=0)
 
 _SAVE_EVERY = 40
 _SIZES = "--classes=2000", "--width=8", "--batch_size=32"
@@ -48,10 +47,6 @@ class Workers:
 
     def __init__(self, count, folder):
         """Starts so many workers, whose checkpoints are in a folder."""
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-        addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
-        for found in sockets:
-            found.close()
         self.processes = [
             watched.Process(
                 [
@@ -60,9 +55,9 @@ class Workers:
                     *("--steps=1000000", f"--save_every={_SAVE_EVERY}"),
                 ],
                 folder.parent,
-                {"TF_CONFIG": _config(addresses, index)},
+                {"TF_CONFIG": config},
             )
-            for index in range(count)
+            for config in command.configs(count)
         ]
 
     def wait_for(self, text):
@@ -103,12 +98,6 @@ class Workers:
         """Kills all workers that have not ended."""
         for process in self.processes:
             process.end(signal.SIGKILL)
-
-
-def _config(addresses, index):
-    """The TF_CONFIG of a worker."""
-    task = {"type": "worker", "index": index}
-    return json.dumps({"cluster": {"worker": addresses}, "task": task})
 
 
 def steps(workers, folder, victim, rng):

@@ -16,11 +16,13 @@ from examples.common import program
 flags = program.Flags()
 
 _CPUS = flags.define_count("cpus", 2, "CPU devices, if there is no GPU.")
-_CLASSES = flags.define_count("classes", 10_000, "Classes, Zipf-distributed.")
-_WIDTH = flags.define_count("width", 32, "Of inputs and hidden vectors.")
-_BATCH = flags.define_count("batch_size", 512, "Examples of all replicas.")
-_STEPS = flags.define_count("steps", 200, "Batches.")
-_MODEL = flags.DEFINE_string("model", "replicas.keras", "The file.")
+_CLASSES = flags.define_count("classes", 10_000, "Classes, by Zipf's law.")
+_WIDTH = flags.define_count("width", 32, "Width of inputs and hidden vectors.")
+_BATCH = flags.define_count(
+    "batch_size", 512, "Examples in a step, of all replicas."
+)
+_STEPS = flags.define_count("steps", 200, "Training steps.")
+_MODEL = flags.DEFINE_string("model", "replicas.keras", "File of the model.")
 
 
 def main():

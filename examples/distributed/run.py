@@ -12,7 +12,6 @@ import tf_hsm
 from examples.corpora import corpus
 from examples.distributed.asynchronous import Asynchronous
 from examples.distributed.servers import Servers
-from examples.distributed.synchronous import Synchronous
 from examples.language_model import batches
 
 _KEPT = 2  # checkpoints
@@ -41,12 +40,9 @@ def run(options, folder):
     # TensorFlow writes pages about each loss, which the run says in a line.
     tf.get_logger().setLevel("CRITICAL")
     with _addresses(options) as addresses:
-        cluster = tf_hsm.distribute.connect(
-            addresses, coordinator=not options.synchronous
-        )
-        kind = Synchronous if options.synchronous else Asynchronous
+        cluster = tf_hsm.distribute.connect(addresses, coordinator=True)
         with cluster.explained():
-            model = kind(
+            model = Asynchronous(
                 tree, cluster, options.units, options.learning_rate, window
             )
             _train(model, options, folder, train, held_out)
@@ -58,8 +54,7 @@ def _addresses(options):
     if options.cluster:
         yield json.loads(options.cluster)
         return
-    trainers = 0 if options.synchronous else options.trainers
-    with Servers(options.servers, trainers) as servers:
+    with Servers(options.servers, options.trainers) as servers:
         yield servers.addresses
 
 

@@ -1,12 +1,10 @@
 r"""Trains a language model whose head is spread over servers.
 
     bazel run //examples/distributed:train -- --servers=2 --trainers=2
-    bazel run //examples/distributed:train -- --synchronous
 
 Starts everything on this machine: servers, which hold the variables; trainers,
 each of which takes steps without waiting for the others; and this process,
-which hands out the text. Each is `python -m tf_hsm cluster_task`. With
---synchronous this process trains alone, by `fit`, with the head on the servers.
+which hands out the text. Each is `python -m tf_hsm cluster_task`.
 
 Saves to --checkpoints after every --save_every steps. The same command goes on
 from there after a kill or an error. Lost trainers are started again.
@@ -19,7 +17,6 @@ import os
 import sys
 
 from examples.common import program
-from examples.corpora import sources
 
 flags = program.Flags()
 
@@ -28,24 +25,21 @@ flags.define_count("trainers", 2, "Tasks that compute the steps.")
 flags.DEFINE_string(
     "cluster",
     "",
-    "Servers and trainers that run already, instead of those, as JSON: "
+    "Servers and trainers that run already, as JSON. None are started then: "
     '{"ps": ["host1:2222"], "worker": ["host2:2222"], "chief": '
-    '["host3:2222"]}; the chief is this process, where they reach it.',
-)
-flags.DEFINE_bool(
-    "synchronous", False, "Train in this process, by `fit`, without trainers."
+    '["host3:2222"]}. The chief is this process; the others must reach it.',
 )
 flags.DEFINE_string(
     "checkpoints",
     "distributed_model",
-    "Folder of the checkpoints, relative to where the command was given. "
-    "Every server writes there: with several machines, one that all see.",
+    "Folder of the checkpoints. Every server writes there, so several "
+    "machines need a shared folder.",
 )
 flags.DEFINE_string(
     "corpus", "stdlib", "The text, as for `bazel run //:train`."
 )
 flags.DEFINE_integer(
-    "branching", 256, "Of the Huffman tree of the classes.", lower_bound=2
+    "branching", 256, "Children of a node of the Huffman tree.", lower_bound=2
 )
 flags.define_count("units", 128, "Width of the embedding and of the LSTM.")
 flags.define_count("batch_size", 64, "Texts in a step.")
@@ -59,9 +53,12 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_float(
-    "learning_rate", 0.004, "LazyAdam's, of body and head.", lower_bound=0
+    "learning_rate",
+    0.004,
+    "Rate of LazyAdam, for body and head.",
+    lower_bound=0,
 )
-flags.DEFINE_integer("seed", 1, "Of the order of the text.", lower_bound=0)
+flags.DEFINE_integer("seed", 1, "Seed of the order of the text.", lower_bound=0)
 
 
 def main():
@@ -69,11 +66,8 @@ def main():
     from examples.distributed import run
 
     options = flags.values
-    folder = program.folder()
-    if not sources.is_name(options.corpus):
-        options.corpus = os.path.join(folder, options.corpus)
     try:
-        run.run(options, os.path.join(folder, options.checkpoints))
+        run.run(options, os.path.abspath(options.checkpoints))
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         program.end_at_once(1)

@@ -20,13 +20,19 @@ from examples.common import program
 
 flags = program.Flags()
 
-_WORKERS = flags.define_count("workers", 2, "Processes, without a TF_CONFIG.")
-_CLASSES = flags.define_count("classes", 10_000, "Classes, Zipf-distributed.")
-_WIDTH = flags.define_count("width", 32, "Of inputs and hidden vectors.")
-_BATCH = flags.define_count("batch_size", 256, "Examples of each device.")
-_STEPS = flags.define_count("steps", 200, "Batches of this run.")
+_WORKERS = flags.define_count(
+    "workers", 2, "Workers to start if there is no TF_CONFIG."
+)
+_CLASSES = flags.define_count("classes", 10_000, "Classes, by Zipf's law.")
+_WIDTH = flags.define_count("width", 32, "Width of inputs and hidden vectors.")
+_BATCH = flags.define_count(
+    "batch_size", 256, "Examples of each device in a step."
+)
+_STEPS = flags.define_count("steps", 200, "Training steps of this run.")
 _SAVE = flags.define_count("save_every", 100, "Steps between checkpoints.")
-_FOLDER = flags.DEFINE_string("checkpoints", "workers_model", "The folder.")
+_FOLDER = flags.DEFINE_string(
+    "checkpoints", "workers_model", "Folder to write to."
+)
 
 
 def main():
@@ -121,19 +127,24 @@ def _train(strategy):
                 )
 
 
-def _start_workers(count):
-    """Starts workers on this machine; returns 0 if all end well, or 1."""
+def configs(count):
+    """Returns a TF_CONFIG for each of some workers on this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
     for found in sockets:
         found.close()
+    tasks = [{"type": "worker", "index": i} for i in range(count)]
+    cluster = {"worker": addresses}
+    return [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
+
+
+def _start_workers(count):
+    """Starts workers on this machine; returns 0 if all end well, or 1."""
     workers = []
-    for index in range(count):
-        task = {"type": "worker", "index": index}
-        config = {"cluster": {"worker": addresses}, "task": task}
+    for config in configs(count):
         environment = {
             **os.environ,
-            "TF_CONFIG": json.dumps(config),
+            "TF_CONFIG": config,
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
         command = [sys.executable, "-m", __spec__.name, *sys.argv[1:]]

@@ -1,7 +1,7 @@
 r"""From bags of features to several of many labels: extreme classification.
 
-bazel run //examples/extreme_classification:train
-bazel run //examples/extreme_classification:train -- --data=$HOME/eurlex
+    bazel run //examples/extreme_classification:train
+    bazel run //examples/extreme_classification:train -- --data=$HOME/eurlex
 
 The labels of a Debian package are the packages that it depends on, and its
 features are the words of its description. docs/extreme_classification.md
@@ -9,6 +9,7 @@ explains each step. --data names a folder of the Extreme Classification
 Repository instead.
 """
 
+import sys
 import time
 from typing import NamedTuple
 
@@ -55,11 +56,17 @@ _VALIDATION_PART = 20  # one training example in twenty chooses the threshold
 
 
 def main():
-    """Trains, evaluates, and shows the labels of some examples."""
+    """Trains, evaluates, and shows the labels of some examples.
+
+    Bad input ends in one line and status 1.
+    """
     settings = Settings(epochs=_EPOCHS.value, width=_WIDTH.value)
     keras.utils.set_random_seed(settings.seed)
-    folder = _DATA.value or data.debian_folder(_LISTS.value)
-    examples, test = data.read(folder)
+    try:
+        folder = _DATA.value or data.debian_folder(_LISTS.value)
+        examples, test = data.read(folder)
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
     print(
         f"{len(examples):,} training and {len(test):,} test examples, "
         f"{examples.num_features:,} features, {examples.num_labels:,} labels"

@@ -6,6 +6,21 @@ network keeps its state from batch to batch. Each label is the next token.
 
 import numpy as np
 
+from examples.corpora import formats
+
+
+def of_parts(text, settings):
+    """Returns the `Windows` of each part of a `corpus.Corpus`, by its name."""
+    return {
+        part: Windows(
+            getattr(text, part),
+            settings.batch_size,
+            settings.steps,
+            f"{part} part",
+        )
+        for part in formats.PARTS
+    }
+
 
 class Windows:
     """The batches of a text, in its order; none is held in memory.
@@ -84,8 +99,8 @@ class Windows:
             elements, output_signature=({"tokens": spec, "labels": spec},)
         )
         length = tf.data.experimental.assert_cardinality(len(indices))
-        # Nothing ahead of time: a batch costs little, and the thread that would
-        # make it may outlive the generator.
+        # A batch costs little, and the thread that would make it ahead of time
+        # may outlive the generator.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
         return data.apply(length).with_options(options)

@@ -1,20 +1,21 @@
 """What happens during the steps of `model.fit`."""
 
+import contextlib
 import math
 import sys
 import time
 
 import keras
-import numpy as np
 
 from examples.language_model import model as model_lib
+from examples.language_model import recurrent
 
 _SECONDS_BETWEEN_LINES = 10
 _LARGEST_LOSS = 100  # nats per token; guessing among 1e43 classes
 
 
 class ContinueMetrics(keras.callbacks.Callback):
-    """Lets metrics go on from their values; `fit` would set them to zero."""
+    """Lets metrics continue from their values; `fit` would reset them."""
 
     def on_train_begin(self, logs=None):
         """Remembers the values."""
@@ -47,88 +48,17 @@ class Checkpoint(keras.callbacks.Callback):
             self._save()
 
 
-class StopAt(keras.callbacks.Callback):
-    """Ends training or evaluation after the step during which a time came."""
+class StopIf(keras.callbacks.Callback):
+    """Ends training after the step in which a function becomes true."""
 
-    def __init__(self, deadline, interrupted=lambda: False):
-        """Remembers what ends it.
-
-        Args:
-            deadline: the time, in seconds of `time.monotonic()`.
-            interrupted: a function that says whether the user ends it earlier.
-        """
+    def __init__(self, is_over):
+        """Remembers the function, which has no arguments."""
         super().__init__()
-        self._deadline = deadline
-        self._interrupted = interrupted
+        self._is_over = is_over
 
     def on_train_batch_end(self, batch, logs=None):
-        """Ends training if it is time."""
+        """Ends training if the function says so."""
         self.model.stop_training |= self._is_over()
-
-    def on_test_batch_end(self, batch, logs=None):
-        """Ends evaluation if it is time."""
-        self.model.stop_evaluating |= self._is_over()
-
-    def _is_over(self):
-        return self._interrupted() or time.monotonic() >= self._deadline
-
-
-class Count(keras.callbacks.Callback):
-    """Counts the batches of an evaluation, in `batches`."""
-
-    def on_test_begin(self, logs=None):
-        """Begins at zero."""
-        self.batches = 0
-
-    def on_test_batch_end(self, batch, logs=None):
-        """Counts one."""
-        self.batches += 1
-
-
-class Progress(keras.callbacks.Callback):
-    """Keras's progress bar with perplexity and tokens per second.
-
-    Attributes:
-        step_ms: mean duration of the last call of `fit`'s steps, without
-            checkpoints, and without the first if there are others: it can build
-            the graph. Not a number if there was no step.
-        processor_ms: mean time of those steps on all processors together.
-        tokens_per_s: `step_ms` as a rate.
-    """
-
-    def __init__(self, tokens_per_step):
-        """Makes a bar for steps of `tokens_per_step` tokens."""
-        super().__init__()
-        self._tokens_per_step = tokens_per_step
-        self.step_ms = self.processor_ms = self.tokens_per_s = math.nan
-
-    def on_train_begin(self, logs=None):
-        """Starts a new bar."""
-        self._bar = keras.utils.Progbar(
-            self.params["steps"],
-            stateful_metrics=["loss", "perplexity", "tokens/s"],
-            # Without a terminal each update is a line of its own.
-            interval=0.1 if sys.stdout.isatty() else _SECONDS_BETWEEN_LINES,
-        )
-
-    def on_train_batch_begin(self, batch, logs=None):
-        """Starts the step's clocks."""
-        self._begin = np.array([time.perf_counter(), time.process_time()])
-
-    def on_train_batch_end(self, batch, logs=None):
-        """Moves the bar."""
-        end = np.array([time.perf_counter(), time.process_time()])
-        seconds = end - self._begin
-        self._seconds = seconds if batch < 2 else self._seconds + seconds
-        self.step_ms, self.processor_ms = (
-            1e3 * self._seconds / max(batch, 1)
-        ).tolist()
-        self.tokens_per_s = 1e3 * self._tokens_per_step / self.step_ms
-        loss = model_lib.text_loss(logs)
-        values = [("loss", loss), ("perplexity", math.exp(loss))]
-        if batch:
-            values.append(("tokens/s", self.tokens_per_s))
-        self._bar.update(batch + 1, values)
 
 
 class StopIfDiverged(keras.callbacks.Callback):
@@ -142,3 +72,99 @@ class StopIfDiverged(keras.callbacks.Callback):
                 f"{int(self.model.optimizer.iterations):,} steps: lower "
                 "--learning_rate."
             )
+
+
+class Clock(keras.callbacks.Callback):
+    """The time of training steps, without validation and checkpoints.
+
+    The first step of each `fit` does not count: it builds the graph.
+
+    Attributes:
+        seconds: The time of all steps up to now.
+        processor_seconds: The time on all processors together.
+        steps: The number of these steps.
+    """
+
+    def __init__(self):
+        """Begins at zero."""
+        super().__init__()
+        self.seconds = self.processor_seconds = 0.0
+        self.steps = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Remembers when the step begins."""
+        self._begin = time.perf_counter()
+        self._processor_begin = time.process_time()
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Adds the step."""
+        if batch:
+            self.seconds += time.perf_counter() - self._begin
+            self.processor_seconds += (
+                time.process_time() - self._processor_begin
+            )
+            self.steps += 1
+
+
+class Every(keras.callbacks.Callback):
+    """Calls a function when so many seconds of training have passed."""
+
+    def __init__(self, seconds, clock, call):
+        """Begins now.
+
+        Args:
+            seconds: The time between two calls.
+            clock: A `Clock`, which comes before this callback.
+            call: The function, without arguments.
+        """
+        super().__init__()
+        self._every = seconds
+        self._clock = clock
+        self._call = call
+        self._calls = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Calls if it is time."""
+        if self._clock.seconds // self._every > self._calls:
+            self._calls = self._clock.seconds // self._every
+            self._call()
+
+
+class ProgressBar(keras.callbacks.Callback):
+    """Keras' progress bar with perplexity and tokens per second."""
+
+    def __init__(self, clock, tokens_per_step):
+        """Takes a `Clock`, which comes before this callback."""
+        super().__init__()
+        self._clock = clock
+        self._tokens_per_step = tokens_per_step
+
+    def on_train_begin(self, logs=None):
+        """Starts a new bar."""
+        self._bar = keras.utils.Progbar(
+            self.params["steps"],
+            stateful_metrics=["loss", "perplexity", "tokens/s"],
+            # Without a terminal each update is a line of its own.
+            interval=0.1 if sys.stdout.isatty() else _SECONDS_BETWEEN_LINES,
+        )
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Moves the bar."""
+        loss = model_lib.text_loss(logs)
+        values = [("loss", loss), ("perplexity", math.exp(loss))]
+        if self._clock.steps:
+            tokens = self._clock.steps * self._tokens_per_step
+            values.append(("tokens/s", tokens / self._clock.seconds))
+        self._bar.update(batch + 1, values)
+
+
+@contextlib.contextmanager
+def unnoticed(model):
+    """Sets a model's recurrent states and metrics back at the end."""
+    variables = [*recurrent.states(model), *model.metrics_variables]
+    values = [variable.numpy() for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)

@@ -40,8 +40,7 @@ class Run:
         words: the class names.
         tokens: name of the splitter that makes words of text.
         boundary: the word after each document or line; None: there is none.
-        history: a dict for each validation; those that end an epoch say so.
-        seconds: of training steps.
+        history: a dict for each finished epoch.
     """
 
     settings: settings_lib.Settings
@@ -50,12 +49,6 @@ class Run:
     tokens: str
     boundary: str | None
     history: list[dict]
-    seconds: float = 0.0
-
-    @property
-    def epochs_done(self):
-        """Finished epochs."""
-        return sum(entry["ends_epoch"] for entry in self.history)
 
 
 def exists(folder):
@@ -89,11 +82,9 @@ def load(folder):
 
     Raises:
         FileNotFoundError: no run was saved in `folder`.
-        ValueError: the file is damaged or a Keras model of another program, or
-            its cell is not where it was.
+        ValueError: the file is damaged or a Keras model of another program.
     """
     run, values = _load_run(folder)
-    recurrent.check(run.settings)
     path = pathlib.Path(folder) / MODEL
     try:
         model = keras.models.load_model(path)

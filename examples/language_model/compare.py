@@ -4,19 +4,18 @@ r"""Trains the same model with one head after another, for as long each.
     bazel run //examples/language_model:compare -- --minutes=5 \
         --heads=full,huffman,adaptive
 
-Prints a table, and writes it as `heads.json` and as two pictures, `heads.svg`
-and `perplexity.svg`, the perplexity over the minutes, to --save_dir. Each head
-is trained for exactly --minutes; reading, building and validation do not
-count. The learning rate falls with the time. Ctrl-C ends it with what is done,
-and --resume goes on from there.
+Prints a table, and writes `heads.json` and a picture, `perplexity.svg`, the
+perplexity over the minutes, to --save_dir. Each head is trained for exactly
+--minutes; reading, building and validation do not count. The learning rate
+falls with the time. Ctrl-C ends it with a table of the heads that are done, and
+--resume continues from there.
 """
 
-import dataclasses
-import os
 import sys
 
 from examples.common import program
-from examples.corpora import text_flags
+from examples.common import settings as settings_lib
+from examples.corpora import corpus
 from examples.language_model import settings
 
 flags = program.Flags()
@@ -48,19 +47,11 @@ _RESUME = flags.DEFINE_bool(
 _HEADS = flags.DEFINE_list(
     "heads", list(HEADS), f"Which heads: beginnings of {'; '.join(HEADS)}."
 )
-text_flags.define(flags)
-_UNITS = flags.DEFINE_integer(
-    "units", settings.Settings.units, "Width of the model."
-)
-_BATCH_SIZE = flags.DEFINE_integer(
-    "batch_size", settings.Settings.batch_size, "Parallel streams."
-)
-_STEPS = flags.DEFINE_integer(
-    "steps", settings.Settings.steps, "Tokens of a stream in one step."
-)
-_SAVE_DIR = flags.DEFINE_string(
-    "save_dir", "lm_heads", "Folder for the table and the picture."
-)
+settings_lib.define(flags, corpus.Options)
+_UNITS = flags.define_count("units", 128, "Width of the model.")
+_BATCH_SIZE = flags.define_count("batch_size", 128, "Parallel streams.")
+_STEPS = flags.define_count("steps", 32, "Tokens of a stream in one step.")
+_SAVE_DIR = flags.DEFINE_string("save_dir", "lm_heads", "Folder to write to.")
 
 
 def main():
@@ -74,11 +65,9 @@ def main():
                 f"error: --heads={wanted} begins no name; these are the heads: "
                 f"{'; '.join(HEADS)}."
             )
-    folder = program.folder()
     try:
-        text = text_flags.options(flags.values.flag_values_dict())
         default = settings.Settings(
-            **dataclasses.asdict(text),
+            **settings_lib.given(corpus.Options, flags),
             units=_UNITS.value,
             batch_size=_BATCH_SIZE.value,
             steps=_STEPS.value,
@@ -87,7 +76,7 @@ def main():
             {name: HEADS[name] for name in names},
             default,
             _MINUTES.value,
-            os.path.join(folder, _SAVE_DIR.value),
+            _SAVE_DIR.value,
             _SEEDS.value,
             _RESUME.value,
         )

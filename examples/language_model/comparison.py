@@ -1,8 +1,8 @@
 """Trains the same model with one head after another, for exactly as long each.
 
-The time is that of training steps: building the graph and validation do not
-count. The learning rate falls with the time, not with the steps, so that
-no head has to be timed before it is trained.
+The time is the time of training steps: building the graph and validation do not
+count. The learning rate falls with the time, not with the steps, so that no
+head has to be timed before it is trained.
 """
 
 import dataclasses
@@ -10,20 +10,21 @@ import json
 import math
 import os
 import pathlib
+import statistics
 
 import keras
 import tensorflow as tf
 
 from examples.common import files
 from examples.common.progress import Progress
-from examples.corpora import corpus, formats
+from examples.corpora import corpus
 from examples.language_model import (
     batches,
+    callbacks,
     compare_plot,
-    compare_table,
     head_share,
     optimization,
-    validation,
+    recurrent,
 )
 from examples.language_model import model as model_lib
 
@@ -32,13 +33,25 @@ RESULTS = "heads.json"
 _VALIDATIONS = 12
 _VALIDATION_TOKENS = 50_000
 _BUSY = 0.5  # processes that run or wait to, beside this one
+_COLUMNS = (
+    # title, key, width, format
+    ("test", "test_perplexity", 10, ".1f"),
+    ("valid", "validation_perplexity", 9, ".1f"),
+    ("tokens/s", "tokens_per_s", 10, ",.0f"),
+    ("steps", "steps", 8, ",.0f"),
+    ("seconds", "seconds", 9, ".1f"),
+    ("head, ms", "head_ms", 10, ".1f"),
+    ("step, ms", "step_ms", 10, ".1f"),
+    ("CPU, ms", "processor_ms", 10, ".1f"),
+    ("parameters", "parameters", 13, ",.0f"),
+)
 
 
 class OfTime(keras.optimizers.schedules.LearningRateSchedule):
     """The learning rate of `optimization.rate` by the share of the time.
 
     Attributes:
-        share: a variable: how much of the time has passed.
+        share: A variable: the share of the time that has passed.
     """
 
     _STEPS = 10_000
@@ -49,71 +62,52 @@ class OfTime(keras.optimizers.schedules.LearningRateSchedule):
         self.share = tf.Variable(0.0, trainable=False)
 
     def __call__(self, step):
-        """The learning rate now."""
+        """Returns the learning rate now."""
         del step
         if not callable(self._rate):
             return self._rate
         return self._rate(self.share * self._STEPS)
 
 
-class _Time(keras.callbacks.Callback):
-    """Moves the schedule, shows progress, ends training with its time."""
-
-    def __init__(self, clock, seconds, schedule, progress, tokens):
-        super().__init__()
-        self._clock = clock
-        self._seconds = seconds
-        self._schedule = schedule
-        self._progress = progress
-        self._tokens = tokens
-        self._before = 0.0
-
-    def on_train_batch_end(self, batch, logs=None):
-        now = min(self._clock.seconds, self._seconds)
-        self._progress.add(now - self._before, self._tokens)
-        self._before = now
-        self._schedule.share.assign(now / self._seconds)
-        self.model.stop_training |= now == self._seconds
-
-
 def train(choice, text, minutes, title):
-    """Trains one head, and returns what the table says of it.
+    """Trains one head, and returns its results.
 
     Args:
-        choice: a `settings.Settings`.
-        text: a `corpus.Corpus`.
-        minutes: of training steps.
-        title: what the progress is called.
+        choice: A `settings.Settings`.
+        text: A `corpus.Corpus`.
+        minutes: The time of training steps.
+        title: The title of the progress.
 
     Returns:
         A dict: "steps", "seconds" of training, "tokens_per_s", "step_ms",
         "processor_ms" (of a step, on all processors together), "head_ms" (None
-        where it could not be told), "parameters" of the head, "curve" (pairs of
+        where it is unknown), "parameters" of the head, "curve" (pairs of
         seconds and the perplexity on the first tokens of the part valid),
         "validation_perplexity" and "test_perplexity" on the whole parts at the
         end.
     """
     keras.utils.set_random_seed(choice.seed)
-    shape = (choice.batch_size, choice.steps)
-    windows = {
-        part: batches.Windows(getattr(text, part), *shape, f"{part} part")
-        for part in formats.PARTS
-    }
+    windows = batches.of_parts(text, choice)
+    tokens_per_step = choice.batch_size * choice.steps
     schedule = OfTime(choice)
     model = model_lib.build(choice, text, schedule)
-    clock = validation.Clock()
-    curve = []
+    clock, curve, seconds = callbacks.Clock(), [], 60 * minutes
+    progress = Progress(title, seconds, "tokens")
     some = range(len(windows["valid"]))[
-        : math.ceil(_VALIDATION_TOKENS / math.prod(shape))
+        : math.ceil(_VALIDATION_TOKENS / tokens_per_step)
     ]
 
     def validate():
-        with validation.unnoticed(model):
+        with callbacks.unnoticed(model):
             perplexity = _perplexity(model, windows["valid"], some)
         curve.append((clock.seconds, perplexity))
 
-    seconds = 60 * minutes
-    progress = Progress(title, seconds, "tokens")
+    def is_over():
+        share = min(clock.seconds / seconds, 1)
+        progress.add(seconds * (share - float(schedule.share)), tokens_per_step)
+        schedule.share.assign(share)
+        return share == 1
+
     validate()
     model.fit(
         windows["train"].dataset().repeat(),
@@ -123,11 +117,10 @@ def train(choice, text, minutes, title):
         verbose=0,
         callbacks=[
             clock,
-            validation.Every(seconds / _VALIDATIONS, clock, validate),
-            _Time(clock, seconds, schedule, progress, math.prod(shape)),
+            callbacks.Every(seconds / _VALIDATIONS, clock, validate),
+            callbacks.StopIf(is_over),
         ],
     )
-    progress.end()
     if curve[-1][0] < clock.seconds:
         validate()
     num_timed = max(clock.steps, 1)
@@ -137,7 +130,7 @@ def train(choice, text, minutes, title):
     return {
         "steps": int(model.optimizer.iterations),
         "seconds": clock.seconds,
-        "tokens_per_s": 1e3 * math.prod(shape) / step_ms,
+        "tokens_per_s": 1e3 * tokens_per_step / step_ms,
         "step_ms": step_ms,
         "processor_ms": processor_ms,
         "head_ms": share and share * step_ms,
@@ -149,28 +142,29 @@ def train(choice, text, minutes, title):
 
 
 def _perplexity(model, windows, indices=None):
-    model_lib.reset_states(model)
+    recurrent.reset_states(model)
     logs = model.evaluate(windows.dataset(indices), verbose=0, return_dict=True)
     return math.exp(model_lib.text_loss(logs))
 
 
 def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):
-    """Trains the heads in turn; what is done is written after each.
+    """Trains the heads in turn, and writes the results after each.
 
     Args:
-        choices: name of a head -> the settings that differ from the default.
-        default: the `settings.Settings` that all have in common.
-        minutes: how long to train each.
-        save_dir: folder of the tables and pictures, made if it is not there.
-        num_seeds: how often each head is trained, from other random numbers.
-        resume: whether to keep what an equal comparison in `save_dir` has done.
+        choices: Name of a head -> the settings that differ from the default.
+        default: The `settings.Settings` that all have in common.
+        minutes: How long to train each.
+        save_dir: The folder of the results; made if it is missing.
+        num_seeds: How often each head is trained, from other random numbers.
+        resume: Whether to keep the results of an equal comparison in
+            `save_dir`.
 
     Returns:
-        Name of a head -> a list of what `train` returned, one for each seed.
+        Name of a head -> a list of results of `train`, one for each seed.
 
     Raises:
-        KeyboardInterrupt: after the table of the heads that are done.
-        ValueError: what is to be resumed is another comparison.
+        KeyboardInterrupt: After the table of the heads that are done.
+        ValueError: The comparison to resume has other settings.
     """
     save_dir = pathlib.Path(save_dir)
     save_dir.mkdir(parents=True, exist_ok=True)
@@ -200,19 +194,21 @@ def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):
             done = results.setdefault(name, [])
             if len(done) > seed - default.seed:
                 continue
-            title = f"{name}, seed {seed} ({i} of {len(runs)})"
-            print(title, flush=True)
+            print(f"{name}, seed {seed} ({i} of {len(runs)})", flush=True)
             choice = dataclasses.replace(default, **choices[name], seed=seed)
             done.append(train(choice, text, minutes, name))
             files.write_json(save_dir / RESULTS, about | {"heads": results})
             keras.backend.clear_session()
     except KeyboardInterrupt:
-        _show(save_dir, results)
         raise KeyboardInterrupt(
             f"{sum(map(len, results.values()))} of {len(runs)} runs were done; "
-            "the same command with --resume goes on."
+            "the same command with --resume continues."
         ) from None
-    _show(save_dir, results)
+    finally:
+        results = {name: runs for name, runs in results.items() if runs}
+        if results:
+            print(f"\n{table(results)}", flush=True)
+            compare_plot.curves(save_dir / "perplexity.svg", results)
     return results
 
 
@@ -230,10 +226,23 @@ def _earlier(path, about):
     return results
 
 
-def _show(save_dir, results):
-    """Prints the table and draws the pictures, if there is anything to show."""
-    results = {name: runs for name, runs in results.items() if runs}
-    if results:
-        print(f"\n{compare_table.table(results)}", flush=True)
-        compare_plot.bars(save_dir / "heads.svg", results)
-        compare_plot.curves(save_dir / "perplexity.svg", results)
+def table(results):
+    """Returns the medians over the seeds, and the range of test perplexities.
+
+    Args:
+        results: Name of a head -> a list of results of `train`.
+    """
+    titles = "".join(f"{title:>{width}}" for title, _, width, _ in _COLUMNS)
+    lines = [f"{'head':<26}{titles}"]
+    for name, runs in results.items():
+        cells = []
+        for _, key, width, form in _COLUMNS:
+            values = [run[key] for run in runs if run[key] is not None]
+            text = format(statistics.median(values), form) if values else "-"
+            cells.append(f"{text:>{width}}")
+        if len(runs) > 1:
+            values = [run["test_perplexity"] for run in runs]
+            cells.append(f"   test {min(values):.1f} to {max(values):.1f}")
+        lines.append(f"{name:<26}{''.join(cells)}")
+    lines.append("Medians over the seeds; test, valid: perplexities.")
+    return "\n".join(lines)

@@ -9,8 +9,6 @@ Each token is drawn by the model's probabilities, given all tokens before it.
 With --beam_width the most probable texts are written that beam search finds.
 """
 
-import itertools
-import operator
 import sys
 
 from examples.common import program
@@ -72,7 +70,7 @@ flags.register_validator(
 
 def main():
     """Writes what the flags say; bad input ends in one line and status 1."""
-    from examples.language_model import checkpoint
+    from examples.language_model import checkpoint, generation
 
     try:
         model, run = checkpoint.load(_MODEL.value)
@@ -101,49 +99,28 @@ def main():
             f"note: the model reads these as {UNKNOWN}, since it has "
             f"not learned them: {' '.join(unknown)}",
             file=sys.stderr,
+            flush=True,
         )
-    texts = (_search if _BEAM_WIDTH.value else _draw)(model, run, prompt)
-    for i, tokens in enumerate(texts):
+    if _BEAM_WIDTH.value:
+        texts = generation.search(
+            model, run, prompt, _LENGTH.value, _BEAM_WIDTH.value
+        )[: _NUM_SAMPLES.value]
+    else:
+        texts = generation.generate(
+            model,
+            run,
+            prompt,
+            _LENGTH.value,
+            _NUM_SAMPLES.value,
+            _SEED.value,
+            temperature=_TEMPERATURE.value,
+            top_k=_TOP_K.value,
+            top_p=_TOP_P.value,
+        )
+    for i, text in enumerate(texts, 1):
         if len(texts) > 1:
-            print(f"--- {i + 1} of {len(texts)}")
-        tokens = itertools.chain(prompt, tokens)
-        for piece in splitters.pieces(splitter, tokens):
-            print(piece, end="", flush=True)
-        print()
-
-
-def _search(model, run, prompt):
-    """The texts that a beam search finds, each a list of tokens."""
-    from examples.language_model import generation
-
-    found = generation.search(
-        model, run, prompt, _LENGTH.value, _BEAM_WIDTH.value
-    )
-    return found[: _NUM_SAMPLES.value]
-
-
-def _draw(model, run, prompt):
-    """The texts that are drawn, each an iterable of tokens.
-
-    All are drawn together; those of the first come one by one.
-    """
-    from examples.language_model import generation
-
-    drawn = generation.draw(
-        model,
-        run,
-        prompt,
-        _LENGTH.value,
-        _NUM_SAMPLES.value,
-        _SEED.value,
-        temperature=_TEMPERATURE.value,
-        top_k=_TOP_K.value,
-        top_p=_TOP_P.value,
-    )
-    return [
-        generation.until_end(map(operator.itemgetter(i), steps))
-        for i, steps in enumerate(itertools.tee(drawn, _NUM_SAMPLES.value))
-    ]
+            print(f"--- {i} of {len(texts)}")
+        print(text)
 
 
 if __name__ == "__main__":

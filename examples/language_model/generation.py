@@ -12,27 +12,7 @@ from examples.language_model import reading, settings
 _DRAWS = 32
 
 
-def generate(model, run, prompt=(), **options):
-    """Returns texts that begin with the prompt and go on as the model draws.
-
-    Args:
-        model: see `draw`; so is `prompt`.
-        run: the `checkpoint.Run` of the model.
-        prompt: tokens.
-        **options: the other arguments of `draw`.
-
-    Returns:
-        `num_texts` strings.
-    """
-    written = list(draw(model, run, prompt, **options))
-    splitter = splitters.named(run.tokens)
-    return [
-        "".join(splitters.pieces(splitter, [*prompt, *until_end(tokens)]))
-        for tokens in zip(*written, strict=True)
-    ]
-
-
-def draw(
+def generate(
     model,
     run,
     prompt=(),
@@ -43,31 +23,29 @@ def draw(
     top_k=None,
     top_p=settings.TOP_P,
 ):
-    """Yields the next token of each text, until all have ended.
+    """Returns texts that begin with the prompt and continue as the model draws.
 
     A text begins as in training, after the end of another document or line, or
     after an `<unk>`. It ends after `length` tokens or with an `<eof>`, which is
-    shown. An `<unk>` is drawn
-    again, by which all other classes keep their odds; after 32 times `<unk>`
-    (the model is sure of it, or `top_k` and `top_p` leave little else), the
-    most probable other class is taken.
+    shown. If `<unk>` is drawn, another class is drawn in its place, by the odds
+    of the other classes. After 32 times `<unk>` (the model is sure of it, or
+    `top_k` and `top_p` leave little else), the most probable other class is
+    taken.
 
     Args:
-        model: a trained model; it does not change.
-        run: the `checkpoint.Run` of the model.
-        prompt: tokens, as of `Splitter.split_beginning`; those that are no
-            class are shown, but read as `<unk>`.
-        length: tokens to write, at least 1.
-        num_texts: how many texts, at least 1.
-        seed: an integer; the same one gives the same texts.
-        temperature: see `tf_hsm.hierarchical_softmax_sample`; so are `top_k`
-            and `top_p`.
-        top_k: at most `len(words)`, or None.
-        top_p: in (0, 1]; 1 leaves all classes.
+        model: A trained model; it does not change.
+        run: The `checkpoint.Run` of the model.
+        prompt: Tokens, as of `split_beginning` of a splitter; tokens that are
+            no class are shown, but read as `<unk>`.
+        length: Tokens to write, at least 1.
+        num_texts: The number of texts, at least 1.
+        seed: An integer; the same one gives the same texts.
+        temperature: See `tf_hsm.hierarchical_softmax_sample`.
+        top_k: At most `len(words)`, or None.
+        top_p: In (0, 1]; 1 leaves all classes.
 
-    Yields:
-        `num_texts` strings, each a token; what follows an `<eof>` is no part of
-        a text.
+    Returns:
+        `num_texts` strings.
     """
     words = run.words
     unknown = words.index(UNKNOWN)
@@ -75,7 +53,7 @@ def draw(
     head = model.get_layer("head")
 
     @tf.function
-    def draw_classes(hidden, seed):
+    def draw(hidden, seed):
         drawn = head.sample(
             hidden,
             _DRAWS,
@@ -91,32 +69,35 @@ def draw(
 
     for c in _first(run, prompt):
         hidden, state = step(tf.fill([num_texts], c), state)
-    ended = np.zeros(num_texts, bool)
+    texts, ended = [list(prompt) for _ in range(num_texts)], set()
     for position in range(length):
-        classes = draw_classes(hidden, tf.constant([seed, position], tf.int64))
-        tokens = [words[c] for c in classes.numpy()]
-        yield tokens
-        ended |= np.array(tokens) == END_OF_DOCUMENT
-        if ended.all():
+        classes = draw(hidden, tf.constant([seed, position], tf.int64))
+        for i, c in enumerate(classes.numpy()):
+            if i not in ended:
+                texts[i].append(words[c])
+            if words[c] == END_OF_DOCUMENT:
+                ended.add(i)
+        if len(ended) == num_texts:
             break
         hidden, state = step(classes, state)
+    return _joined(run, texts)
 
 
 def search(model, run, prompt=(), length=100, beam_width=8):
     """Returns the most probable texts that a beam search finds, best first.
 
-    They begin and end as those of `draw`, and have no `<unk>` either.
+    The texts begin and end as in `generate`, and have no `<unk>` either.
 
     Args:
-        model: see `draw`; so are `run`, `prompt` and `length`.
-        run: the `checkpoint.Run` of the model.
-        prompt: tokens.
-        length: tokens to write.
-        beam_width: how many texts the search goes on with after each token,
+        model: A trained model; it does not change.
+        run: The `checkpoint.Run` of the model.
+        prompt: Tokens.
+        length: Tokens to write.
+        beam_width: The number of texts that the search keeps after each token,
             and returns.
 
     Returns:
-        A list of lists of tokens; fewer if there are fewer texts.
+        A list of strings; fewer if there are fewer texts.
     """
     words = run.words
     step, state = reading.reader(model_lib.body(model), beam_width)
@@ -134,13 +115,9 @@ def search(model, run, prompt=(), length=100, beam_width=8):
         end=words.index(END_OF_DOCUMENT) if END_OF_DOCUMENT in words else None,
         exclude=[words.index(UNKNOWN)],
     )
-    return [
-        [words[c] for c in classes[:n]]
-        for classes, n in zip(
-            found.classes[0].numpy(), found.lengths[0].numpy(), strict=True
-        )
-        if n
-    ]
+    pairs = zip(found.classes[0].numpy(), found.lengths[0].numpy(), strict=True)
+    texts = [[*prompt, *(words[c] for c in best[:n])] for best, n in pairs if n]
+    return _joined(run, texts)
 
 
 def _first(run, prompt):
@@ -150,9 +127,7 @@ def _first(run, prompt):
     return [class_of.get(word, unknown) for word in (run.boundary, *prompt)]
 
 
-def until_end(tokens):
-    """Yields the tokens up to the first `<eof>`, if there is one."""
-    for token in tokens:
-        yield token
-        if token == END_OF_DOCUMENT:
-            return
+def _joined(run, texts):
+    """Makes strings of lists of tokens."""
+    splitter = splitters.named(run.tokens)
+    return [splitters.join(splitter, tokens) for tokens in texts]

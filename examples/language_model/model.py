@@ -135,8 +135,7 @@ def build(settings, text, learning_rate):
 
     The labels are an input because the hierarchical loss needs them to choose
     the path; the mean loss comes from the head by `add_loss`. Recurrent states
-    last from batch to batch until `reset_states`, unless `settings` say that
-    they begin anew with each.
+    last from batch to batch until `recurrent.reset_states`.
 
     Args:
         settings: a `settings.Settings`.
@@ -208,9 +207,3 @@ def text_loss(logs):
 def body(model):
     """The part of `model` from tokens to the head's inputs `[B, T, D]`."""
     return keras.Model(model.input["tokens"], model.get_layer("hidden").output)
-
-
-def reset_states(model):
-    """Sets every recurrent state to zero, as at the start of a text."""
-    for state in recurrent.states(model):
-        state.assign(keras.ops.zeros_like(state))

@@ -18,7 +18,7 @@ def reader(body, num_texts):
         body: that of a model, from tokens to the head's inputs; it is copied.
         num_texts: how many texts.
     """
-    kind = _States if recurrent.layers(body) else _Window
+    kind = _States if recurrent.states(body) else _Window
     step = kind(body, num_texts)
     return step, step.first
 
@@ -67,17 +67,8 @@ class _Window:
 
 
 def _copy(body, shape):
-    """A copy for tokens of a shape, in which recurrent states last."""
-
-    def copy(layer):
-        config = layer.get_config()
-        if isinstance(layer, keras.layers.RNN):
-            config["stateful"] = True
-        return type(layer).from_config(config)
-
+    """A copy for tokens of a shape, with states of its own."""
     tokens = keras.Input(batch_shape=shape, dtype="int32")
-    result = keras.models.clone_model(
-        body, input_tensors=tokens, clone_function=copy
-    )
+    result = keras.models.clone_model(body, input_tensors=tokens)
     result.set_weights(body.get_weights())
     return result

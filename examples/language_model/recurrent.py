@@ -2,8 +2,6 @@
 
 import keras
 
-from examples.language_model import own_cell
-
 _LAYERS = {
     "rnn": keras.layers.SimpleRNN,
     "lstm": keras.layers.LSTM,
@@ -17,66 +15,31 @@ def stack(hidden, settings):
     Args:
         hidden: `[B, T, embedding width]`, symbolic; a dropout stands before
             each layer.
-        settings: the widths, the cell, and whether states last.
+        settings: The widths and the cell.
 
     Returns:
         `[B, T, units of the last layer]`.
     """
-    name, make = _maker(settings.cell)
     for i, units in enumerate(settings.units):
         hidden = keras.layers.Dropout(
             settings.dropout, seed=settings.seed + i, name=f"dropout_{i}"
         )(hidden)
-        hidden = make(
+        hidden = _LAYERS[settings.cell](
             units,
             return_sequences=True,
-            stateful=settings.stateful,
-            name=f"{name}_{i}",
+            stateful=True,
+            name=f"{settings.cell}_{i}",
         )(hidden)
     return hidden
 
 
-def check(settings):
-    """Raises `ValueError` if there is no such cell; see `own_cell.find`."""
-    if settings.body == "recurrent":
-        _maker(settings.cell)
-
-
-def _maker(cell):
-    """Returns a name for layers of a cell, and a function that makes them."""
-    if cell in _LAYERS:
-        return cell, _LAYERS[cell]
-    found = own_cell.find(cell)
-
-    def make(units, **options):
-        return keras.layers.RNN(found(units), **options)
-
-    return found.__name__.lower(), make
-
-
-def layers(model):
-    """The recurrent layers of a model."""
-    return [x for x in model.layers if isinstance(x, keras.layers.RNN)]
-
-
 def states(model):
-    """The variables in which states last from batch to batch."""
-    return keras.tree.flatten([layer.states or [] for layer in layers(model)])
+    """Returns the variables in which states last from batch to batch."""
+    layers = [x for x in model.layers if isinstance(x, keras.layers.RNN)]
+    return keras.tree.flatten([layer.states for layer in layers])
 
 
-def path(model):
-    """Says in a line how the steps are computed; "" without such layers.
-
-    Keras turns XLA off for a layer of which it knows, once it is made, that it
-    will call cuDNN.
-    """
-    found = layers(model)
-    if not found:
-        return ""
-    if not found[0].supports_jit:
-        return "Recurrent layers: cuDNN, all steps of a window in one call."
-    has_path = isinstance(found[0], (keras.layers.LSTM, keras.layers.GRU))
-    return (
-        "Recurrent layers: one step after the other, in a loop (Keras calls "
-        f"cuDNN {'on a GPU' if has_path else 'for LSTM and GRU'} only)."
-    )
+def reset_states(model):
+    """Sets every recurrent state to zero, as at the start of a text."""
+    for state in states(model):
+        state.assign(keras.ops.zeros_like(state))

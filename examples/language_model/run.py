@@ -1,74 +1,56 @@
-"""One training run: prepare, train, finish."""
+"""One training run, from the corpus to the test and a text of the model."""
 
 import dataclasses
 import math
 import pathlib
-import shutil
-import time
 
 import keras
 import tensorflow as tf
 
 from examples.common import files
 from examples.common import settings as settings_lib
-from examples.corpora import corpus, formats
+from examples.corpora import corpus
 from examples.language_model import (
     batches,
     callbacks,
     checkpoint,
     generation,
-    head_share,
     optimization,
     plot,
-    predictions,
     recurrent,
-    validation,
 )
 from examples.language_model import model as model_lib
 
 _SAMPLE_TOKENS = 60
-_CHECK_S = 2  # of evaluation after the time is over
-_TENSORBOARD = "tensorboard"
-_EARLIER_TENSORBOARD = "earlier_tensorboard"
 
 
 def prepare(settings, save_dir, resume=False):
     """Reads the corpus and makes or reloads the model; returns a `Job`.
 
     Args:
-        settings: a `settings.Settings`.
-        save_dir: folder of the run, made if it does not exist.
-        resume: whether to continue the run in `save_dir`, if there is one.
+        settings: A `settings.Settings`.
+        save_dir: The folder of the run; made if it is missing.
+        resume: Whether to continue the run in `save_dir`, if there is one.
 
     Raises:
-        OSError: the corpus, `save_dir` or the run to resume cannot be read.
-        ValueError: too little text, no such cell, or a run with other settings
-            or text.
+        OSError: The corpus, `save_dir` or the run to resume cannot be read.
+        ValueError: There is too little text, or the run to resume has other
+            settings or another text.
     """
     save_dir = pathlib.Path(save_dir)
-    recurrent.check(settings)
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
     text = corpus.load(settings)
-    shape = (settings.batch_size, settings.steps)
-    windows = {
-        part: batches.Windows(getattr(text, part), *shape, f"{part} part")
-        for part in formats.PARTS
-    }
-    num_steps = settings.epochs * len(windows["train"])
     print(text.description())
+    windows = batches.of_parts(text, settings)
+    num_steps = settings.epochs * len(windows["train"])
     save_dir.mkdir(parents=True, exist_ok=True)
     # A resumed run repeats the uninterrupted one to the last bit.
     tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(settings.seed)
+    rate = optimization.rate(settings, num_steps)
     if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
-        before = state.settings
-        settings_lib.check_resumed(
-            save_dir,
-            before,
-            dataclasses.replace(settings, epochs=before.epochs),
-            state.digest == text.digest,
-        )
+        _check_resumed(save_dir, settings, state, text.digest)
         done = int(model.optimizer.iterations)
         if done > num_steps:
             raise ValueError(
@@ -76,27 +58,15 @@ def prepare(settings, save_dir, resume=False):
                 f"steps, and --epochs={settings.epochs} are {num_steps:,}."
             )
         print(f"Resuming after {done:,} of {num_steps:,} steps.")
-        if before.epochs != settings.epochs:
-            said = f"--epochs: {before.epochs} before, {settings.epochs} now."
+        if state.settings.epochs != settings.epochs:
             state.settings = settings
-            if settings.decay == "cosine":
-                said += (
-                    " The learning rate is now that of a run of "
-                    f"{settings.epochs}."
-                )
-                optimization.set_rate(
-                    model, optimization.rate(settings, num_steps)
-                )
-            print(said)
+            optimization.set_rate(model, rate)
     else:
-        model = model_lib.build(
-            settings, text, optimization.rate(settings, num_steps)
-        )
+        model = model_lib.build(settings, text, rate)
         if resume:
             print("Nothing is saved there yet: starting from the beginning.")
         elif checkpoint.exists(save_dir):
             checkpoint.set_aside(save_dir)
-            _set_aside_summaries(save_dir)
             print(f"The earlier run there is now {checkpoint.EARLIER}.")
         state = checkpoint.Run(
             settings, text.digest, text.words, text.tokens, text.boundary, []
@@ -107,16 +77,18 @@ def prepare(settings, save_dir, resume=False):
     elif hasattr(head, "cutoffs"):
         print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
-    if path := recurrent.path(model):
-        print(path)
     return Job(save_dir, text, windows, model, state)
 
 
-def _set_aside_summaries(save_dir):
-    """Keeps the curves of an earlier run apart from those of the next."""
-    if (save_dir / _TENSORBOARD).is_dir():
-        shutil.rmtree(save_dir / _EARLIER_TENSORBOARD, ignore_errors=True)
-        files.rename(save_dir / _TENSORBOARD, save_dir / _EARLIER_TENSORBOARD)
+def _check_resumed(save_dir, settings, state, digest):
+    """Raises `ValueError` if more than the number of epochs differs."""
+    before = state.settings
+    settings_lib.check_resumed(
+        save_dir,
+        before,
+        dataclasses.replace(settings, epochs=before.epochs),
+        state.digest == digest,
+    )
 
 
 @dataclasses.dataclass
@@ -124,11 +96,11 @@ class Job:
     """A run in memory.
 
     Attributes:
-        save_dir: its folder.
-        text: its `corpus.Corpus`.
-        windows: the `batches.Windows` of each part of the text.
-        model: the compiled model.
-        state: the `checkpoint.Run`.
+        save_dir: The folder of the run.
+        text: The `corpus.Corpus`.
+        windows: The `batches.Windows` of each part of the text.
+        model: The compiled model.
+        state: The `checkpoint.Run`.
     """
 
     save_dir: pathlib.Path
@@ -137,91 +109,36 @@ class Job:
     model: keras.Model
     state: checkpoint.Run
 
-    def __post_init__(self):
-        """Makes what measures and records."""
-        self._summaries = validation.Summaries(self.save_dir / _TENSORBOARD)
-        self._clock = validation.Clock(self.state.seconds)
-        self._interrupted = lambda: False
-
     @property
     def steps_done(self):
         """Training steps done of the epoch after the finished ones."""
-        whole = self.state.epochs_done * len(self.windows["train"])
+        whole = len(self.state.history) * len(self.windows["train"])
         return int(self.model.optimizer.iterations) - whole
 
-    def train(
-        self,
-        deadline=math.inf,
-        save_every=0,
-        validate_every=0,
-        interrupted=lambda: False,
-    ):
+    def train(self, save_every=0, is_over=lambda: False):
         """Trains up to the last epoch, and saves after each.
 
         Args:
-            deadline: `time.monotonic()` seconds; the run is saved where it
-                stands then, if it has not ended before.
-            save_every: training steps between further checkpoints within an
+            save_every: Training steps between further checkpoints within an
                 epoch; 0: none.
-            validate_every: seconds of training between further validations; 0:
-                none.
-            interrupted: a function that says whether the user ends the run,
-                which is saved after the step that this comes in.
+            is_over: A function. When it returns true, the run is saved after
+                the step or the epoch at hand, and `train` returns.
 
         Raises:
-            FloatingPointError: training diverged; what was saved before stays.
-            KeyboardInterrupt: the user has ended the run, which is saved.
+            FloatingPointError: Training diverged; what was saved before stays.
         """
-        settings, self._interrupted = self.state.settings, interrupted
-        progress = callbacks.Progress(settings.batch_size * settings.steps)
+        settings, num_steps = self.state.settings, len(self.windows["train"])
         if self.state.history:
             # A kill may have come between the checkpoint and these files.
             self._write_for_reading()
-        while self.state.epochs_done < settings.epochs:
+        while len(self.state.history) < settings.epochs:
             optimization.begin_epoch(self.model, settings, self.state.history)
-            self._train_epoch(progress, save_every, validate_every, deadline)
-            left = len(self.windows["train"]) - self.steps_done
-            if left or self._validation_ends_after(deadline, progress):
-                self._save()
-                self._write_for_reading()
-                self._raise_if_interrupted()
-                # The progress bar has not ended its line.
-                print(
-                    "\n"
-                    * (left > 0)
-                    + f"--max_minutes is over, {self._place()}. The run is "
-                    "saved; the same command with --resume continues."
-                )
-                break
-            self._end_epoch(progress)
-            self._raise_if_interrupted()
-
-    def _place(self):
-        """How far the run is, as part of a sentence."""
-        epoch = self.state.epochs_done + 1
-        if epoch > self.state.settings.epochs:
-            return "after its last epoch"
-        return f"{self.steps_done:,} steps into epoch {epoch}"
-
-    def _raise_if_interrupted(self):
-        """Ends the run, which is saved, where the user wants that."""
-        if self._interrupted():
-            raise KeyboardInterrupt(f"The run is saved, {self._place()}.")
-
-    def _validation_ends_after(self, deadline, progress):
-        """Whether it would, if its steps took as long as those of training."""
-        seconds = 1e-3 * progress.step_ms * len(self.windows["valid"])
-        return time.monotonic() + seconds > deadline
-
-    def _train_epoch(self, progress, save_every, validate_every, deadline):
-        """Trains from where the model stands, until the epoch or time ends."""
-        done, num_steps = self.steps_done, len(self.windows["train"])
-        print(
-            f"epoch {self.state.epochs_done + 1}/{self.state.settings.epochs}"
-            + (f" from step {done:,} of {num_steps:,}" if done else ""),
-            flush=True,
-        )
-        if done < num_steps:
+            done, clock = self.steps_done, callbacks.Clock()
+            print(
+                f"epoch {len(self.state.history) + 1}/{settings.epochs}"
+                + (f" from step {done:,} of {num_steps:,}" if done else ""),
+                flush=True,
+            )
             self.model.fit(
                 self.windows["train"].dataset(range(done, num_steps)),
                 shuffle=False,
@@ -229,83 +146,61 @@ class Job:
                 callbacks=[
                     callbacks.ContinueMetrics(),
                     callbacks.StopIfDiverged(),
-                    progress,
-                    self._clock,
-                    validation.Every(
-                        validate_every, self._clock, self._validate
+                    clock,
+                    callbacks.ProgressBar(
+                        clock, settings.batch_size * settings.steps
                     ),
                     callbacks.Checkpoint(self._save, save_every),
-                    callbacks.StopAt(deadline, self._interrupted),
+                    callbacks.StopIf(is_over),
                 ],
             )
+            if self.steps_done < num_steps:
+                print()  # The progress bar has not ended its line.
+                self._save()
+                return
+            self._end_epoch(clock)
+            if is_over():
+                return
 
-    def _validate(self, **more):
-        """Adds an entry with `more` to the history; None if interrupted."""
-        # Before the evaluation sets it to zero: the mean of the epoch's steps.
-        train_loss = model_lib.text_loss(self.model.get_metrics_result())
-        done = int(self.model.optimizer.iterations)
-        with validation.unnoticed(self.model):
-            loss, _ = self.loss("valid", interrupted=self._interrupted)
-        if self._interrupted():
-            return None
-        entry = {
-            "ends_epoch": False,
-            "epoch": done / len(self.windows["train"]),
-            "step": done,
-            "seconds": self._clock.seconds,
-            "train_perplexity": math.exp(train_loss),
-            "validation_perplexity": math.exp(loss),
-            **more,
-        }
-        self.state.history.append(entry)
-        self._summaries.write(
-            done,
-            train_perplexity=entry["train_perplexity"],
-            validation_perplexity=entry["validation_perplexity"],
-        )
-        return entry
+    def place(self):
+        """Returns how far the run is, as part of a sentence."""
+        epochs = len(self.state.history)
+        if epochs == self.state.settings.epochs:
+            return "after its last epoch"
+        return f"{self.steps_done:,} steps into epoch {epochs + 1}"
 
-    def _end_epoch(self, progress):
-        """Evaluates, reports and saves; the model then begins the next epoch.
-
-        Interrupted, it saves the model as it is before the validation.
+    def _end_epoch(self, clock):
+        """Validates, reports and saves; the model then begins the next epoch.
 
         Args:
-            progress: the `callbacks.Progress` of the epoch's steps.
+            clock: The `callbacks.Clock` of the epoch's steps.
         """
-        share = head_share.head_share(
-            self.model, *self.windows["train"][0], progress.processor_ms
-        )
-        # A run resumed at the end of an epoch has timed no step of it.
-        timed = not math.isnan(progress.step_ms)
-        entry = self._validate(
-            ends_epoch=True,
-            unigram_perplexity=self.text.unigram_perplexity(
+        # The mean of the epoch's steps, which the validation resets.
+        train_loss = model_lib.text_loss(self.model.get_metrics_result())
+        tokens = math.prod(self.windows["train"][0][0].shape) * clock.steps
+        entry = {
+            "epoch": len(self.state.history) + 1,
+            "step": int(self.model.optimizer.iterations),
+            "train_perplexity": math.exp(train_loss),
+            "validation_perplexity": math.exp(self.loss("valid")),
+            "unigram_perplexity": self.text.unigram_perplexity(
                 self.windows["valid"].labels
             ),
-            tokens_per_s=progress.tokens_per_s if timed else None,
-            step_ms=progress.step_ms if timed else None,
-            head_ms=share * progress.step_ms if share else None,
-        )
-        if entry is None:
-            self._save()
-            return
-        model_lib.reset_states(self.model)
+            "tokens_per_s": tokens / clock.seconds if clock.steps else None,
+        }
+        self.state.history.append(entry)
+        recurrent.reset_states(self.model)
         self.model.reset_metrics()
-        shown = [
+        print(
             "  perplexity: train {train_perplexity:.1f}, validation "
             "{validation_perplexity:.1f}, unigram {unigram_perplexity:.1f}"
-        ]
-        if timed:
-            shown.append("{tokens_per_s:,.0f} tokens/s")
-        if share:
-            shown.append(f"head {share:.0%} of a step")
-        print("; ".join(shown).format(**entry), flush=True)
+            "".format(**entry),
+            flush=True,
+        )
         self._save()
         self._write_for_reading()
 
     def _save(self):
-        self.state.seconds = self._clock.seconds
         checkpoint.save(self.save_dir, self.model, self.state)
 
     def _write_for_reading(self):
@@ -315,84 +210,36 @@ class Job:
         files.write_json(self.save_dir / "history.json", history)
         files.write_json(self.save_dir / "settings.json", settings)
         files.write_json(self.save_dir / "vocabulary.json", self.text.words)
-        if history:
-            plot.training_curve(self.save_dir / "curve.png", history)
+        plot.training_curve(self.save_dir / "curve.png", history)
 
-    def loss(
-        self,
-        part,
-        model=None,
-        num_windows=None,
-        deadline=math.inf,
-        interrupted=lambda: False,
-    ):
-        """Mean loss on a part of the text, in nats per token.
+    def loss(self, part, model=None):
+        """Returns the mean loss on a part of the text, in nats per token.
 
-        The model's recurrent states and metrics change.
+        The recurrent states and the metrics of the model change.
 
         Args:
             part: "valid" or "test".
-            model: a compiled model; that of the run by default.
-            num_windows: how many windows of the text; all by default.
-            deadline: `time.monotonic()` seconds; no window is begun later, but
-                for the first.
-            interrupted: a function that says whether to begin no more windows.
-
-        Returns:
-            The loss, and the number of windows.
+            model: A compiled model; the model of the run by default.
         """
         model = self.model if model is None else model
-        model_lib.reset_states(model)
-        count = callbacks.Count()
-        windows = self.windows[part]
+        recurrent.reset_states(model)
         logs = model.evaluate(
-            windows.dataset(range(len(windows))[:num_windows]),
-            verbose=0,
-            callbacks=[count, callbacks.StopAt(deadline, interrupted)],
-            return_dict=True,
+            self.windows[part].dataset(), verbose=0, return_dict=True
         )
-        return model_lib.text_loss(logs), count.batches
+        return model_lib.text_loss(logs)
 
-    def finish(self, deadline=math.inf):
-        """Tests the saved model against this one, shows what it has learned.
-
-        Args:
-            deadline: `time.monotonic()` seconds; the text is read up to where
-                this time comes, or for two seconds after it.
+    def finish(self):
+        """Tests the saved model, and shows a text that it writes.
 
         Returns:
-            The test losses of the model in memory and of the saved one.
-
-        Raises:
-            RuntimeError: the saved model's loss differs by more than 1e-5.
+            The loss on the test part, in nats per token.
         """
-        reloaded, _ = checkpoint.load(self.save_dir)
-        deadline = max(deadline, time.monotonic() + _CHECK_S)
-        loss, num_windows = self.loss("test", deadline=deadline)
-        losses = loss, self.loss("test", reloaded, num_windows)[0]
-        text = "Test loss in memory {:.7f}, reloaded {:.7f} nats".format(
-            *losses
-        )
-        if abs(losses[0] - losses[1]) > 1e-5:
-            raise RuntimeError(f"The saved model is another one. {text}.")
-        total = len(self.windows["test"])
-        part = f", on the first {num_windows / total:.0%} of that text"
-        print(
-            f"{text}: perplexity {math.exp(loss):.1f}"
-            f"{part if num_windows < total else ''}."
-        )
-        print("Contexts of the test | the true next token, the model's guess:")
-        print(
-            predictions.table(
-                reloaded, self.text.words, *self.windows["test"][0]
-            )
-        )
+        model, state = checkpoint.load(self.save_dir)
+        loss = self.loss("test", model)
+        print(f"Test: loss {loss:.4f} nats, perplexity {math.exp(loss):.1f}.")
         print("A text drawn from the model, as `bazel run //:generate` does:")
         (sample,) = generation.generate(
-            reloaded,
-            self.state,
-            length=_SAMPLE_TOKENS,
-            seed=self.state.settings.seed,
+            model, state, length=_SAMPLE_TOKENS, seed=state.settings.seed
         )
         print(sample)
-        return losses
+        return loss

@@ -13,14 +13,13 @@ these checkpoints and reaches the same result, to the last bit.
 """
 
 import dataclasses
-import os
+import math
 import sys
 import time
 
 from examples.common import program
 from examples.common import settings as settings_lib
-from examples.corpora import text_flags
-from examples.language_model import model_flags, recipe, settings
+from examples.language_model import recipe, settings
 
 flags = program.Flags()
 
@@ -28,24 +27,21 @@ flags.DEFINE_enum(
     "recipe",
     None,
     recipe.NAMES,
-    "Flags of a paper's model, which those given beside it override; what each "
-    "is, its file in examples/language_model/recipes says.",
+    "Flags of a paper's model, which other flags override. Each file in "
+    "examples/language_model/recipes describes its model.",
 )
-text_flags.define(flags)
-model_flags.define(flags)
-flags.DEFINE_string(
-    "save_dir",
-    settings.FOLDER,
-    "Folder to write to, relative to where the command was given.",
+settings_lib.define(flags, settings.Settings)
+_SAVE_DIR = flags.DEFINE_string(
+    "save_dir", settings.FOLDER, "Folder to write to."
 )
-flags.DEFINE_bool(
+_RESUME = flags.DEFINE_bool(
     "resume",
     False,
     "Continue the run in --save_dir; start one if nothing is saved there yet. "
     "Flags that are not given are as they were at its start. Among flags "
     "that change what is learned, only --epochs may have another value.",
 )
-flags.DEFINE_integer(
+_SAVE_EVERY = flags.DEFINE_integer(
     "save_every",
     500,
     "Training steps between checkpoints within an epoch, about a minute's with "
@@ -53,19 +49,11 @@ flags.DEFINE_integer(
     "the steps since the last checkpoint.",
     lower_bound=0,
 )
-flags.DEFINE_float(
-    "validate_every",
-    0,
-    "Seconds of training between validations within an epoch, which are "
-    "written to history.json and, for TensorBoard, to the folder tensorboard; "
-    "0: only at the end of each epoch.",
-    lower_bound=0,
-)
-flags.DEFINE_float(
+_MAX_MINUTES = flags.DEFINE_float(
     "max_minutes",
     0,
-    "Stop and save when so much time has passed since the start, with all that "
-    "is done before the first step; 0: no limit. --resume continues.",
+    "Stop and save when training has taken so much time; 0: no limit. --resume "
+    "continues.",
     lower_bound=0,
 )
 
@@ -74,40 +62,38 @@ def main():
     """Runs what the flags say; bad input ends in one line and status 1."""
     from examples.language_model import run
 
-    values = flags.values.flag_values_dict()
-    folder = program.folder()
-    save_dir = os.path.join(folder, values["save_dir"])
-    text_flags.absolute(values)
-    if ".py:" in values["cell"]:
-        values["cell"] = os.path.join(folder, values["cell"])
     try:
-        with program.starts_within(values["max_minutes"]) as deadline:
-            job = run.prepare(
-                _settings(values, save_dir), save_dir, resume=values["resume"]
-            )
+        chosen = chosen_settings(_SAVE_DIR.value, _RESUME.value)
+        job = run.prepare(chosen, _SAVE_DIR.value, _RESUME.value)
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
+    minutes = _MAX_MINUTES.value or math.inf
+    deadline = time.monotonic() + 60 * minutes
     with program.resumable():
         with program.interruption() as interrupted:
             job.train(
-                deadline,
-                values["save_every"],
-                values["validate_every"],
-                interrupted,
+                _SAVE_EVERY.value,
+                lambda: interrupted() or time.monotonic() >= deadline,
             )
-        job.finish(deadline)
-    print(f"{(time.monotonic() - program.START) / 60:.1f} minutes in all.")
+            if interrupted():
+                raise KeyboardInterrupt(f"The run is saved, {job.place()}.")
+        if len(job.state.history) < chosen.epochs:
+            print(
+                f"--max_minutes is over, {job.place()}. The run is saved; the "
+                "same command with --resume continues."
+            )
+        job.finish()
 
 
-def _settings(values, save_dir):
-    """The `settings.Settings` of these flags, or of the run to resume."""
+def chosen_settings(save_dir, resume):
+    """Returns the `settings.Settings` of the flags, or of a run to resume."""
     from examples.language_model import checkpoint
 
-    chosen = settings.Settings()
-    if values["resume"] and checkpoint.exists(save_dir):
-        chosen = checkpoint.load_run(save_dir).settings
-    given = settings_lib.given(settings.Settings, values, flags)
-    return dataclasses.replace(chosen, **given)
+    given = settings_lib.given(settings.Settings, flags)
+    if resume and checkpoint.exists(save_dir):
+        before = checkpoint.load_run(save_dir).settings
+        return dataclasses.replace(before, **given)
+    return settings.Settings(**given)
 
 
 if __name__ == "__main__":

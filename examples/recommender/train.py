@@ -1,7 +1,7 @@
 r"""Learns which item of a shop comes next in a session, among a million.
 
-bazel run //examples/recommender:train
-bazel run //examples/recommender:train -- --items=50000 --head=full --steps=2000
+    bazel run //examples/recommender:train
+    bazel run //examples/recommender:train -- --items=50000 --head=full
 
 data.py beside this file makes the sessions and says what can be learned.
 """
@@ -64,9 +64,8 @@ def main():
     if _SAVE.value:
         from examples.recommender import export
 
-        folder = pathlib.Path(program.folder()) / _SAVE.value
-        export.write(model, folder, _K.value)
-        print(f"Wrote {folder}")
+        export.write(model, pathlib.Path(_SAVE.value), _K.value)
+        print(f"Wrote {_SAVE.value}")
 
 
 def make_head(num_items, sessions):

@@ -33,23 +33,18 @@ class Model:
 
     Attributes:
         tree: the Huffman tree of the words; a binary one is pinned.
-        vectors: a variable `[N, width]`, what is wanted in the end; with
-            bags `[N + R, width]`, whose means are wanted.
-        bags: None, or a `tf.RaggedTensor` `[N, None]`, the rows of `vectors`
-            whose mean is a word's vector.
+        vectors: a variable `[N, width]`, the result.
         weights: a variable `[rows, width]`, those of the tree.
     """
 
-    def __init__(self, counts, settings, bags=None):
+    def __init__(self, counts, settings):
         """Makes the tables as word2vec.c does: small random vectors, zeros.
 
         Args:
             counts: `[N]`, how often each word occurs.
             settings: a `settings.Settings`.
-            bags: the `subwords.Bags` of the words; None: they have no n-grams.
         """
         width = settings.width
-        num_rows = len(counts) if bags is None else bags.num_rows
         self.tree = tf_hsm.Tree.huffman(
             counts, branching=settings.branching, pinned=settings.branching == 2
         )
@@ -62,18 +57,13 @@ class Model:
             )
             self.vectors = tf.Variable(
                 tf.random.stateless_uniform(
-                    [num_rows, width],
+                    [len(counts), width],
                     [settings.seed, 0],
                     -0.5 / width,
                     0.5 / width,
                 )
             )
             self._optimizer.build([self.weights, self.vectors])
-            self.bags = (
-                None
-                if bags is None
-                else tf.RaggedTensor.from_row_splits(bags.rows, bags.splits)
-            )
         self._batch_size = settings.batch_size
         steps, num_arrays = {
             "skip_gram": (self._skip_gram_steps, 2),
@@ -108,10 +98,7 @@ class Model:
         total = tf.constant(0.0, tf.float64)
         for begin in tf.range(0, tf.size(labels), self._batch_size):
             end = begin + self._batch_size
-            inputs = contexts[begin:end]
-            if self.bags is not None:
-                inputs = tf.gather(self.bags, inputs)
-            total += self._step(inputs, labels[begin:end])
+            total += self._step(contexts[begin:end], labels[begin:end])
         return total
 
     def _cbow_steps(self, contexts, splits, labels):
@@ -130,9 +117,6 @@ class Model:
                 bounds - bounds[0],
                 validate=False,
             )
-            if self.bags is not None:
-                # As in fastText, the mean of all the words' members together.
-                inputs = tf.gather(self.bags, inputs).merge_dims(1, 2)
             total += self._step(inputs, labels[begin:end])
         return total
 

@@ -1,30 +1,18 @@
-"""One training run: prepare, train, write."""
+"""One training run: from the corpus to a file of vectors."""
 
 import collections
 import concurrent.futures
 import dataclasses
 import itertools
-import math
 import pathlib
 import time
 
-import tensorflow as tf
-
 from examples.common import settings as settings_lib
 from examples.common.progress import Progress
-from examples.word2vec import (
-    checkpoint,
-    formats,
-    model,
-    ngrams,
-    subwords,
-    tables,
-    text,
-    windows,
-)
+from examples.word2vec import checkpoint, formats, model, text, windows
 
 _LARGEST_LOSS = 100  # nats; guessing among 1e43 words
-_LEAST_RATE = 1e-4  # of the first; word2vec.c's
+_LEAST_RATE = 1e-4  # of the first rate, as in word2vec.c
 _SLICES_AHEAD = 3
 
 
@@ -32,13 +20,14 @@ def prepare(settings, save_dir, resume=False):
     """Reads the corpus and makes or reloads the model; returns a `Job`.
 
     Args:
-        settings: a `settings.Settings`.
-        save_dir: folder of the run, made if it does not exist.
-        resume: whether to continue the run in `save_dir`, if there is one.
+        settings: A `settings.Settings`.
+        save_dir: The folder of the run; made if it is missing.
+        resume: Whether to continue the run in `save_dir`, if there is one.
 
     Raises:
-        OSError: the corpus, `save_dir` or the run to resume cannot be read.
-        ValueError: too little text, or a run with other settings or text.
+        OSError: The corpus, `save_dir` or the run to resume cannot be read.
+        ValueError: There is too little text, or the run to resume has other
+            settings or another text.
     """
     save_dir = pathlib.Path(save_dir)
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
@@ -55,8 +44,7 @@ def prepare(settings, save_dir, resume=False):
         settings_lib.check_resumed(
             save_dir, state.settings, settings, state.digest == words.digest
         )
-    bags = subwords.bags(words.words, settings)
-    trained = model.Model(words.counts, settings, bags)
+    trained = model.Model(words.counts, settings)
     if resume and is_saved:
         checkpoint.load_tables(save_dir, trained.variables)
         print(f"Resuming after {state.words_done:,} words.")
@@ -70,7 +58,7 @@ def prepare(settings, save_dir, resume=False):
         f"{trained.weights.shape.num_elements():,} in the tree, whose depth is "
         f"{trained.tree.depth}. Writing to {save_dir}"
     )
-    return Job(save_dir, words, bags, trained, state)
+    return Job(save_dir, words, trained, state)
 
 
 @dataclasses.dataclass
@@ -78,44 +66,38 @@ class Job:
     """A run in memory.
 
     Attributes:
-        save_dir: its folder.
-        text: its `text.Text`.
-        bags: the `subwords.Bags` of its words, or None.
-        model: its `model.Model`.
-        state: the `checkpoint.Run`.
+        save_dir: The folder of the run.
+        text: The `text.Text`.
+        model: The `model.Model`.
+        state: The `checkpoint.Run`.
     """
 
     save_dir: pathlib.Path
     text: text.Text
-    bags: subwords.Bags | None
     model: model.Model
     state: checkpoint.Run
 
-    def train(
-        self,
-        deadline=math.inf,
-        save_minutes=math.inf,
-        interrupted=lambda: False,
-    ):
+    @property
+    def num_words(self):
+        """The words of all epochs."""
+        return self.state.settings.epochs * int(self.text.counts.sum())
+
+    def train(self, save_seconds=300, is_over=lambda: False):
         """Trains up to the last epoch and saves; does nothing after it.
 
         Args:
-            deadline: `time.monotonic()` seconds; the run is saved where it
-                stands then, if it has not ended before.
-            save_minutes: between further checkpoints.
-            interrupted: a function that says whether the user ends the run,
-                which is saved where it stands then.
+            save_seconds: The time between further checkpoints.
+            is_over: A function. When it returns true, the run is saved where it
+                stands, and `train` returns.
 
         Raises:
-            FloatingPointError: training diverged; what was saved before stays.
-            KeyboardInterrupt: the user has ended the run, which is saved.
+            FloatingPointError: Training diverged; what was saved before stays.
         """
         settings, state = self.state.settings, self.state
         if state.epochs_done == settings.epochs:
             return
         slices = windows.Windows(self.text, settings)
-        num_words = settings.epochs * int(self.text.counts.sum())
-        progress = Progress("", num_words - state.words_done, "words")
+        progress = Progress("", self.num_words - state.words_done, "words")
         places = itertools.islice(
             itertools.product(range(settings.epochs), range(len(slices))),
             state.epochs_done * len(slices) + state.slices_done,
@@ -123,37 +105,28 @@ class Job:
         )
         saved = time.monotonic()
         for piece in _made_ahead(slices.slice, places):
-            self._train_on(piece, state.words_done / num_words)
+            self._train_on(piece)
             title = f"epoch {state.epochs_done + 1}/{settings.epochs}"
             loss = state.loss / max(state.num_examples, 1)
             progress.title = f"{title}, loss {loss:.3f}"
             progress.add(piece.num_words, piece.num_words)
             if state.slices_done == len(slices):
-                progress.end()
                 print(f"{title}: loss {loss:.4f}", flush=True)
                 state.epochs_done += 1
                 state.slices_done = state.num_examples = 0
                 state.loss = 0.0
-            now = time.monotonic()
-            if now >= deadline or interrupted():
+            if is_over():
                 break
-            if now >= saved + 60 * save_minutes:
+            if time.monotonic() >= saved + save_seconds:
                 self._save()
                 saved = time.monotonic()
         self._save()
-        place = f"after {state.words_done:,} of {num_words:,} words"
-        if interrupted():
-            raise KeyboardInterrupt(f"The run is saved {place}.")
-        if state.epochs_done < settings.epochs:
-            print(
-                f"\n--max_minutes is over {place}. The run is saved; the same "
-                "command with --resume continues."
-            )
 
-    def _train_on(self, piece, done):
-        """Trains on a `windows.Slice` when a share `done` of all is done."""
+    def _train_on(self, piece):
+        """Trains on a `windows.Slice`."""
         state = self.state
-        rate = state.settings.learning_rate * max(1 - done, _LEAST_RATE)
+        left = 1 - state.words_done / self.num_words
+        rate = state.settings.learning_rate * max(left, _LEAST_RATE)
         num_examples = len(piece.examples[-1])
         loss = self.model.train(piece.examples, rate)
         if not loss <= _LARGEST_LOSS * num_examples:
@@ -170,39 +143,12 @@ class Job:
     def _save(self):
         checkpoint.save(self.save_dir, self.state, self.model.variables)
 
-    def write(self, kinds):
-        """Writes the vectors in formats of `formats.FILES`; prints where.
-
-        And those of the n-grams, if there are such.
-        """
-        for kind in kinds:
-            path = self.save_dir / formats.FILES[kind]
-            formats.write(
-                kind,
-                path,
-                self.text.words,
-                self.text.counts,
-                tables.blocks(self.model.vectors, bags=self.model.bags),
-            )
-            print(f"Wrote {path}")
-        if found := self.ngrams():
-            path = self.save_dir / ngrams.FILE
-            ngrams.write(path, found)
-            print(f"Wrote {path}")
-
-    def ngrams(self):
-        """The `ngrams.Ngrams` as they are trained; None if there are none."""
-        if self.bags is None:
-            return None
-        settings = self.state.settings
-        rows = tf.range(len(self.text.words), self.bags.num_rows)
-        return ngrams.Ngrams(
-            min_n=settings.min_n,
-            max_n=settings.max_n,
-            num_buckets=settings.buckets,
-            buckets=self.bags.buckets,
-            vectors=tf.gather(self.model.vectors, rows).numpy(),
-        )
+    def write(self):
+        """Writes the vectors in the format of word2vec; returns them."""
+        vectors = self.model.vectors.numpy()
+        formats.write(self.save_dir / formats.FILE, self.text.words, vectors)
+        print(f"Wrote {self.save_dir / formats.FILE}")
+        return vectors
 
 
 def _made_ahead(make, arguments):

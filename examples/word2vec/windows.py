@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Tokens of a slice. Its edge ends a sentence as well; word2vec.c ends its
-# sentences after 1,000 words.
+# Tokens of a slice, whose edge ends a sentence.
 SLICE = 32_768
 
 

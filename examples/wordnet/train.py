@@ -1,10 +1,12 @@
 r"""Learns which of WordNet's 82,115 nouns a definition is of.
 
-bazel run //examples/wordnet:train
-bazel run //examples/wordnet:train -- --nouns=$PWD/data.noun --plot=nouns.png
+    bazel run //examples/wordnet:train
+    bazel run //examples/wordnet:train -- --plot=nouns.png
+    bazel run //examples/wordnet:train -- --nouns=$PWD/data.noun
 
-The tree is the taxonomy itself; a tree of two levels, over the same classes in
-no order, is what it is compared with. README.md beside this file says more.
+The tree is the taxonomy itself. The command compares it with a tree of two
+levels over the same classes in random order. README.md beside this file
+explains the model.
 """
 
 import sys
@@ -24,7 +26,7 @@ _TREES = flags.DEFINE_multi_enum(
     "tree",
     ["taxonomy", "two_level"],
     ["taxonomy", "two_level"],
-    "A tree to train with; give the flag twice for both.",
+    "A tree to train with; both by default.",
 )
 _PLOT = flags.DEFINE_string(
     "plot", "", "Where to draw the taxonomy: a .png, .svg or .pdf."
@@ -112,7 +114,6 @@ def main():
         num_rows = min(_SAMPLES, num_held_out)
         print(model_lib.predictions(model, tree, data, num_rows), flush=True)
     print("", *lines, sep="\n")
-    print(f"{(time.monotonic() - program.START) / 60:.1f} minutes in all.")
 
 
 if __name__ == "__main__":

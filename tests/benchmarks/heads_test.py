@@ -10,7 +10,13 @@ import tf_hsm
 from benchmarks.common import workloads
 from benchmarks.heads import calls, heads, peaked_inputs, trained_head
 from benchmarks.top_k import timing
-from examples.language_model import checkpoint, model, run, settings
+from examples.language_model import (
+    checkpoint,
+    model,
+    recurrent,
+    run,
+    settings,
+)
 from tests.support.benchmarks import (
     ROOMY,
     make_head,
@@ -95,7 +101,7 @@ def test_a_trained_model_gives_its_hidden_vectors(trained, monkeypatch):
     assert head.tree == layer.tree
     assert head.sizes.num_classes == len(job.text.words)
     np.testing.assert_array_equal(head.parameters.weights, layer.kernel)
-    model.reset_states(job.model)
+    recurrent.reset_states(job.model)
     tokens, _ = job.windows["valid"].stacked(range(2))
     hidden = [np.array(model.body(job.model)(window)) for window in tokens]
     hidden = np.concatenate(hidden).reshape(-1, 6)

@@ -3,10 +3,7 @@
 import bz2
 import gzip
 import lzma
-import os
 import pathlib
-import re
-import subprocess
 import sys
 import zipfile
 
@@ -32,12 +29,12 @@ def load(tmp_path):
 
 
 def test_bad_corpora_are_named(tmp_path, load):
-    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+    with pytest.raises(FileNotFoundError, match="there are no such files"):
         load(tmp_path / "missing")
-    with pytest.raises(FileNotFoundError, match="there are no files"):
+    with pytest.raises(FileNotFoundError, match="there are no such files"):
         load(tmp_path / "*.txt")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FileNotFoundError, match="there are no files"):
+    with pytest.raises(FileNotFoundError, match="there are no such files"):
         load(tmp_path / "folder")
     path = tmp_path / "text"
     for text, message in (
@@ -45,7 +42,6 @@ def test_bad_corpora_are_named(tmp_path, load):
         ("", "has no text"),
         (" \n\t", "has too little text"),
         ("word", "has too little text: the part"),
-        ("a" * (3 << 20), "no white space in the 1,048,576 bytes from offset"),
     ):
         path.write_text(text)
         options = {"tokens": "words"} if text.isspace() else {}
@@ -78,22 +74,6 @@ def test_documents_are_held_out_whole(tmp_path, load):
     assert load(folder).digest == loaded.digest
 
 
-def test_no_part_is_another(tmp_path, load):
-    """Each line has a word of its own, which is in one part only."""
-    path = tmp_path / "text"
-    path.write_text("\n".join(f"w{i} w{i} common" for i in range(3000)))
-    loaded = load(path, min_count=1, vocabulary=str(path))
-    parts = [
-        {loaded.words[c] for c in part} - {"common", "<unk>", "<eof>"}
-        for part in (loaded.train, loaded.valid, loaded.test)
-    ]
-    words = set().union(*parts)
-    assert sum(map(len, parts)) == len(words)
-    assert [len(part) / 3000 for part in parts] == pytest.approx(
-        [0.9, 0.05, 0.05], abs=0.01
-    )
-
-
 def test_unigram_perplexity_of_equal_counts_is_their_number():
     loaded = corpus.Corpus(
         words=("a", "b", "c", "<unk>"),
@@ -109,43 +89,25 @@ def test_unigram_perplexity_of_equal_counts_is_their_number():
 
 
 @pytest.mark.parametrize(
-    ("data", "offset", "message"),
+    ("data", "message"),
     (
-        (pathlib.Path(sys.executable).read_bytes(), None, "looks like ELF"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 0, "looks like PNG"),
-        (b"\xff\xd8\xff\xe0\0\x10JFIF", 0, "looks like JPEG"),
-        (SENTENCES.encode("utf-16"), 0, "UTF-16 with a byte-order mark: pass "),
-        (SENTENCES.encode("utf-32"), 0, "UTF-32 with a byte-order mark: pass "),
-        ("text\n".encode("utf-16-le") * 9, 1, "pass --encoding=utf-16-le"),
-        ("text\n".encode("utf-16-be") * 9, 0, "--encoding=utf-16-be"),
-        (f"{'a' * 70}ы".encode("cp1251"), 70, "as in --encoding=cp1251"),
-        (bytes(100), 0, "looks like binary data"),
-        ("ü".encode() * 3 + b"\0", 6, "looks like binary data"),
-        (b"\xef\xbb\xbf" + b"text\x02", 7, "in another encoding"),
-        (b"cut in a character \xc3", 19, "in another encoding"),
+        (pathlib.Path(sys.executable).read_bytes(), "is no utf-8 text"),
+        (SENTENCES.encode("utf-16"), "is no utf-8 text"),
+        ("text\n".encode("utf-16-le") * 9, "it has NUL characters"),
+        (b"cut in a character \xc3", "unexpected end of data"),
     ),
 )
 @pytest.mark.parametrize("pack", (bytes, gzip.compress))
-def test_what_is_no_text_is_refused(
-    tmp_path, load, data, offset, message, pack
-):
-    """In one sentence: the file, the first bad offset, what it looks like."""
+def test_what_is_no_text_is_refused(tmp_path, load, data, message, pack):
     folder = tmp_path / "folder"
     folder.mkdir()
     path = folder / "corpus"
     path.write_bytes(pack(data))
-    with pytest.raises(ValueError, match=re.escape(message)) as error:
-        load(path)
-    said = str(error.value)
-    assert said.startswith(f"{path} is n")
-    assert said.count("\n") == 0
-    found = int(re.search(r"at offset (\d+);", said)[1])
-    assert found == offset or offset is None
-    # It is the first: what is before is fine.
-    data[:found].decode()
-    # In a folder too.
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load(folder)
+    for corpus_path in path, folder:
+        with pytest.raises(ValueError, match=message) as error:
+            load(corpus_path)
+        assert str(error.value).startswith(f"{path} is no utf-8 text: ")
+        assert "--encoding names another" in str(error.value)
 
 
 def test_encodings(tmp_path, load):
@@ -160,12 +122,8 @@ def test_encodings(tmp_path, load):
         path.write_bytes(text.encode())
         words = load(path).words
         assert not any("\r" in word or "\ufeff" in word for word in words)
-    with pytest.raises(ValueError, match="is not ascii text: byte 0xd1 at off"):
+    with pytest.raises(ValueError, match=r"is no ascii text: .* byte 0xd1"):
         load(path, encoding="ascii")
-    # An encoding in which all bytes are characters, but not of text.
-    path.write_bytes(b"text \x1f\x02")
-    with pytest.raises(ValueError, match=r"no text: .* U\+001F at offset 5"):
-        load(path, encoding="latin-1")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +146,13 @@ def test_packed_files_are_the_text(tmp_path, load, pack):
         path.write_bytes(pack(data))
     loaded = load(path)
     assert loaded.digest == digest
-    assert not list(loaded.folder.glob("unpacked*"))
+
+
+def test_texts_that_begin_like_packed_files(tmp_path, load):
+    path = tmp_path / "corpus"
+    for beginning in ("BZ", "PK"):
+        path.write_text(f"{beginning} {SENTENCES}")
+        assert "one" in load(path).words
 
 
 def test_a_packed_text8_is_text8(tmp_path, load):
@@ -220,7 +184,7 @@ def test_damaged_packs_are_named(tmp_path, load):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a", "text")
         archive.writestr("b", "text")
-    with pytest.raises(ValueError, match=r"zip .* with 2 files: unpack"):
+    with pytest.raises(ValueError, match="is a zip archive of 2 files"):
         load(path)
     path.write_bytes(b"PK\x03\x04\x14\0\x06\0")
     with pytest.raises(ValueError, match="is damaged"):
@@ -229,25 +193,10 @@ def test_damaged_packs_are_named(tmp_path, load):
 
 @pytest.mark.parametrize("name", ("klingon", "zlib", "rot13", "", "a\0b"))
 def test_encodings_that_are_none(name):
-    with pytest.raises(ValueError, match=f"--encoding={name}: not an encoding"):
+    with pytest.raises(ValueError, match=f"--encoding={name}: Python knows no"):
         corpus.Options(encoding=name)
 
 
 def test_an_encoding_has_one_name():
     assert corpus.Options(encoding="UTF8") == corpus.Options()
     assert corpus.Options(encoding="windows-1251").encoding == "cp1251"
-
-
-def test_a_reader_that_wants_no_more():
-    """As in `bazel run //:read -- --help | head -n 0`."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.corpora.read", "--help"],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=False,
-    )
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")

@@ -6,16 +6,8 @@ import random
 import re
 import subprocess
 import sys
-import types
 
-import keras
-import numpy as np
-import pytest
-import tensorflow as tf
-
-import tf_hsm
 from examples.distributed import kill, kill_workers
-from examples.distributed.synchronous import Synchronous
 from tests.support.texts import write_sentences
 
 TIMEOUT_S = 300
@@ -154,37 +146,3 @@ def test_it_goes_on_after_kills(tmp_path):
     assert len({applied - given for given, _, applied, *_ in steps}) == 1
     assert steps[0][3] < first[3] / 3 and last[4] < first[3] / 3
     assert sum(" ends: SIGTERM" in line for line in lines) == 2
-
-
-def test_synchronous(tmp_path):
-    write_sentences(tmp_path)
-    small = "--batch_size=4", "--steps=8", "--units=16", "--branching=8"
-    lines, steps = train(tmp_path, "--synchronous", *small, "--epochs=2")
-    first, last = steps[0], steps[-1]
-    assert all(given == applied for given, _, applied, *_ in steps)
-    assert last[0] == last[1] and len(steps) >= 3
-    # Held out at the end, and in training at the first checkpoint: 3.3 and 21.
-    assert last[4] < first[3] / 4
-    assert sum(" ends: SIGTERM" in line for line in lines) == 2
-
-
-def test_a_synchronous_checkpoint_is_all_of_the_model(tmp_path):
-    tree = tf_hsm.Tree.huffman(range(1, 21), branching=4)
-    here = types.SimpleNamespace(devices=lambda: ["CPU:0"])
-    text = np.random.default_rng(0).integers(20, size=(2, 6, 4, 8))
-    models = []
-    for _ in range(2):
-        # What is saved has the names of a process that makes one model.
-        keras.backend.clear_session()
-        models.append(Synchronous(tree, here, 5, 0.01, (4, 8)))
-        saved = tf.train.Checkpoint(model=models[-1].checkpoint())
-        if len(models) == 1:
-            models[0].train(*text)
-            saved.write(tmp_path / "saved")
-        else:
-            saved.read(tmp_path / "saved").assert_consumed()
-    a, b = models
-    assert int(b.steps) == int(a.steps) == 6
-    # With the same weights and slots, the next steps are the same.
-    assert b.train(*text) == pytest.approx(a.train(*text), rel=1e-5)
-    assert b.evaluate(*text) == pytest.approx(a.evaluate(*text), rel=1e-5)

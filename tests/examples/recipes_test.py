@@ -17,7 +17,7 @@ def parse(*arguments):
     for name in values:
         values[name].unparse()
     assert values(recipe.expand(["train", *arguments])) == ["train"]
-    return train._settings(values.flag_values_dict(), "no run")
+    return train.chosen_settings("no run", resume=False)
 
 
 def test_there_are_those_of_the_papers():
@@ -37,7 +37,9 @@ def test_a_recipe_is_valid_settings(name, monkeypatch):
     assert (chosen == settings.Settings()) == (name == "stdlib")
     # Also by its path, which is relative to where the command was given.
     monkeypatch.chdir(FOLDER.parent)
-    assert parse(f"--flagfile=recipes/{name}.cfg", "--corpus=x").corpus == "x"
+    assert parse(
+        f"--flagfile=recipes/{name}.cfg", "--corpus=x"
+    ).corpus.endswith("/x")
     # Every flag is one, and says something of its own.
     lines = (FOLDER / f"{name}.cfg").read_text().splitlines()
     flags = [line for line in lines if line and not line.startswith("#")]

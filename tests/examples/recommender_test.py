@@ -81,7 +81,7 @@ def test_each_head_learns(head, capsys):
 
 def test_export_and_client(tmp_path, monkeypatch, capsys):
     """The client's process has the ops already."""
-    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     recommend("--steps=2", "--save=shop")
     assert (tmp_path / "shop/assets.extra/_tf_hsm_ops.so").exists()
     monkeypatch.setattr("tensorflow.load_op_library", lambda path: None)

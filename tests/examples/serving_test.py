@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.language_model import checkpoint, settings
+from examples.language_model import checkpoint, recurrent, settings
 from examples.language_model import model as model_lib
 from examples.serving import models, rest
 from tf_hsm import serving
@@ -35,7 +35,7 @@ def toy(tmp_path_factory):
 def export_language_model(folder, **changes):
     """A language model that has learned nothing, and where it was exported."""
     small = {"tree": "huffman", "batch_size": 3, "steps": 4}
-    small |= {"units": 8, "layers": 2}
+    small |= {"units": (8, 8)}
     chosen = settings.Settings(**{**small, **changes})
     text = types.SimpleNamespace(words=WORDS, counts=np.ones(len(WORDS), int))
     model = model_lib.build(chosen, text, learning_rate=0.1)
@@ -214,10 +214,10 @@ def test_rest_has_the_defaults_of_the_export():
     "changes",
     (
         {},
-        {"body": "transformer", "layers": 1},
+        {"body": "transformer", "units": 8},
         {
-            "layers": 1,
-            "cell": "examples.language_model.cells:SCRNN",
+            "units": 8,
+            "cell": "gru",
             "projection": 5,
             "head": "adaptive",
             "cutoffs": "2",
@@ -234,9 +234,9 @@ def test_requests_do_not_touch_each_other(tmp_path, language_model, changes):
     )
     loaded = tf.saved_model.load(path)
     tokens = np.random.default_rng(0).integers(len(WORDS), size=[3, 4])
-    model_lib.reset_states(model)
+    recurrent.reset_states(model)
     hidden = model_lib.body(model)(tokens)
-    model_lib.reset_states(model)
+    recurrent.reset_states(model)
     expected = model.get_layer("head").top_k(hidden, 5)
     for _ in range(2):
         answer = loaded.signatures["serving_default"](

@@ -21,26 +21,21 @@ from examples.language_model import settings, train
         ({"optimizer": "adam"}, "--optimizer=adam: must be one of lazy_adam"),
         ({"decay": "linear"}, "--decay=linear: must be one of cosine"),
         ({"units": 0}, "--units=0: must be at least 1"),
+        ({"units": ()}, "--units=: must have a number"),
         ({"units": "512,0"}, "--units=512,0: must be at least 1"),
         ({"units": "512;256"}, "--units=512;256: must be a whole number, or"),
         ({"units": "512,"}, "--units=512,: must be a whole number"),
         ({"units": ""}, "--units=: must have a number"),
-        ({"layers": 0}, "--layers=0: must be at least 1"),
-        (
-            {"units": "8,4", "layers": 3},
-            "--layers=3: but --units=8,4 are 2 layers; leave out --layers",
-        ),
         ({"embedding": 0}, "--embedding=0: must be at least 1"),
         ({"projection": -1}, "--projection=-1: must be at least 1"),
         ({"cutoffs": "9,9"}, "--cutoffs=9,9: must ascend"),
         ({"min_count": 0}, "--min_count=0: must be at least 1"),
-        ({"format": "pdf"}, "--format=pdf: must be auto or one of documents"),
+        ({"format": "pdf"}, "--format=pdf: must be one of auto, documents"),
         ({"tokens": "bytes"}, "--tokens=bytes: must be one of words, code"),
         ({"dropout": 1.0}, "--dropout=1.0: must be below 1"),
         ({"dropout": float("nan")}, "--dropout=nan: must be at least 0"),
         ({"l2": -1.0}, "--l2=-1.0: must be at least 0"),
         ({"clipnorm": -1.0}, "--clipnorm=-1.0: must be at least 0"),
-        ({"decay_from": 0}, "--decay_from=0: must be at least 1"),
         ({"learning_rate": 0.0}, "--learning_rate=0.0: must be above 0"),
         (
             {"initial_accumulator": 0.0},
@@ -69,9 +64,9 @@ from examples.language_model import settings, train
         ),
         (
             {"in_place": True, "clipnorm": 1.0},
-            "--in_place: --clipnorm=1 needs the gradient of all weights",
+            "--in_place: --clipnorm and --l2 need the gradient of all rows",
         ),
-        ({"in_place": True, "l2": 1e-6}, "--in_place: --l2=1e-06 needs"),
+        ({"in_place": True, "l2": 1e-6}, "--in_place: --clipnorm and --l2 "),
     ),
 )
 def test_bad_settings_are_named(changes, message):
@@ -79,23 +74,28 @@ def test_bad_settings_are_named(changes, message):
         settings.Settings(**changes)
 
 
-def test_a_single_width_is_that_of_all_layers():
-    twice = settings.Settings(units=24, layers=2)
-    assert twice.units == (24, 24)
-    for units in ("24,24", [24, 24], ["24", "24"], (24, 24)):
+def test_widths_are_numbers_or_texts():
+    twice = settings.Settings(units=(24, 24))
+    for units in ("24,24", [24, 24], ["24", "24"]):
         assert settings.Settings(units=units) == twice
-    assert settings.Settings(units="24,24", layers=2) == twice
-    assert settings.Settings(layers=1) == settings.Settings()
     # Copies with one thing changed.
     assert dataclasses.replace(twice, units=8).units == (8,)
-    assert dataclasses.replace(twice, units=8, layers=3).units == (8, 8, 8)
     assert dataclasses.replace(twice, head="full").units == (24, 24)
-    # What a checkpoint has.
+    # The JSON of a checkpoint.
     saved = json.loads(json.dumps(dataclasses.asdict(twice)))
     assert settings.Settings(**saved) == twice
-    assert settings_lib.differences(twice, settings.Settings(units=8)) == [
-        "--units: 24,24 before, 8 now"
-    ]
+
+
+def test_a_run_is_resumed_with_its_own_settings():
+    before = settings.Settings(units=(24, 24))
+    settings_lib.check_resumed("run", before, before, same_text=True)
+    with pytest.raises(
+        ValueError,
+        match="the run in run: --units: 24,24 before, 8 now; --corpus: the te",
+    ):
+        settings_lib.check_resumed(
+            "run", before, settings.Settings(units=8), same_text=False
+        )
 
 
 def test_widths_that_follow_from_others():
@@ -122,11 +122,10 @@ def test_flags_and_settings_have_the_same_defaults(tmp_path):
     for name in values:
         values[name].unparse()
     values(["train"])
-    given = values.flag_values_dict()
     fields = [field.name for field in dataclasses.fields(settings.Settings)]
-    everything = {name: given[name] for name in (*fields, "layers")}
+    everything = {name: values[name].value for name in fields}
     assert settings.Settings(**everything) == settings.Settings()
-    assert train._settings(given, tmp_path) == settings.Settings()
+    assert train.chosen_settings(tmp_path, resume=True) == settings.Settings()
 
 
 def test_flags_are_read_without_tensorflow():

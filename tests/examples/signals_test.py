@@ -1,10 +1,9 @@
-"""The commands under signals: SIGKILL, Ctrl-C, and the end of their time.
+"""The commands under signals: SIGKILL and Ctrl-C.
 
 A server process imports TensorFlow once; each start of a command is a fork of
 it.
 """
 
-import contextlib
 import importlib
 import itertools
 import multiprocessing
@@ -190,10 +189,8 @@ def run_with_kills(job):
 
 def figures(printed):
     """The printed figures but durations, of each epoch and of the end."""
-    epochs = re.findall("perplexity: train [^;]*", printed)
-    ends = re.findall(
-        "Held-out loss in memory.*?(?=\n[0-9.]+ minutes)", printed, re.S
-    )
+    epochs = re.findall("perplexity: train .*", printed)
+    ends = re.findall("Test: loss.*", printed, re.S)
     # A kill right after figures are printed lets them come again.
     return list(dict.fromkeys(epochs)), set(ends)
 
@@ -312,43 +309,22 @@ def test_ctrl_c_in_compare(text, tmp_path):
     arguments += [f"--corpus={text}", f"--save_dir={tmp_path}"]
     compare = Command("compare", arguments, tmp_path / "log")
     compare.start()
-    compare.wait_until(lambda: "full softmax: " in compare.printed())
+    compare.wait_until(lambda: "full softmax, seed" in compare.printed())
     compare.interrupt()
     compare.finish(status=130)
     message = (
         "\nInterrupted. 0 of 2 runs were done; the same command with --resume "
-        "goes on.\n"
+        "continues.\n"
     )
     assert compare.printed().endswith(message)
 
 
 def test_ctrl_c_in_generate(whole, tmp_path):
     arguments = [f"--model={whole.folder}", "--length=1000000"]
+    arguments.append("--prompt=unheard")
     generate = Command("generate", arguments, tmp_path / "log")
     generate.start()
-    generate.wait_until(lambda: "noun" in generate.printed())
+    generate.wait_until(lambda: "not learned them" in generate.printed())
     generate.interrupt()
     generate.finish(status=130)
     assert generate.printed().endswith("\nInterrupted.\n")
-
-
-def test_time_that_ends_within_a_library():
-    """NumPy takes an OSError, as TimeoutError is, for an answer."""
-    with (
-        pytest.raises(TimeoutError, match="over"),
-        program.ends_at(time.monotonic() + 0.05, "over"),
-    ):
-        for _ in range(3):
-            with contextlib.suppress(OSError, ValueError):
-                time.sleep(10)
-
-
-def test_time_that_is_over():
-    """Nothing begins, and who handled the signal before does so again."""
-    before = signal.getsignal(signal.SIGALRM)
-    with (
-        pytest.raises(TimeoutError, match="over"),
-        program.ends_at(time.monotonic(), "over"),
-    ):
-        pytest.fail("the block was run")
-    assert signal.getsignal(signal.SIGALRM) is before

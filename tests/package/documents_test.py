@@ -36,7 +36,6 @@ _MODULE = "python -m tf_hsm "
 # Targets of the root that are not in examples/language_model.
 _ALIASES = {
     "compare": ("benchmarks", "fit"),
-    "read": ("examples/corpora", "read"),
     "word2vec": ("examples/word2vec", "train"),
 }
 # Benchmarks whose target has another name.

@@ -93,11 +93,6 @@ def check_same_state(a, b):
         assert [entry[key] for entry in a.state.history] == [
             entry[key] for entry in b.state.history
         ]
-    check_same_variables(a, b)
-
-
-def check_same_variables(a, b):
-    """Checks that the models and optimizers of two `run.Job` are the same."""
     for x, y in zip(variables(a.model), variables(b.model), strict=True):
         np.testing.assert_array_equal(x.numpy(), y.numpy(), err_msg=x.path)
 

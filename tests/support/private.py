@@ -1,7 +1,5 @@
 """The private modules of TensorFlow and Keras that tests need."""
 
-import importlib
-
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.python.distribute import collective_all_reduce_strategy
 from tensorflow.python.distribute import sharded_variable as sharded
@@ -28,13 +26,6 @@ def kernel_devices(op_name):
     """The device types that have a kernel of an op, a set."""
     registered = kernels.get_registered_kernels_for_op(op_name).kernel
     return {kernel.device_type for kernel in registered}
-
-
-def let_recurrent_layers_see_gpu(monkeypatch):
-    """Lets Keras' recurrent layers act as on a machine with a GPU."""
-    # The package has a function of the module's name.
-    rnn = importlib.import_module("keras.src.backend.tensorflow.rnn")
-    monkeypatch.setattr(rnn, "_is_gpu_available", lambda: True)
 
 
 def let_workers_have_cpus(count):

@@ -1,0 +1,156 @@
+"""The files of a corpus: a plain reader's ids, and the cache."""
+
+import collections
+import hashlib
+import os
+import random
+
+import numpy as np
+import pytest
+
+from examples.corpora import cache, corpus, formats, making, texts, tokenizer
+
+LETTERS = "aeiou bcdf\tgh\n\n    klé我ไ.(_1'\r\n"
+
+
+def plain_reader(documents, by_lines, tokens):
+    """Class ids of each part as a few lines of Python make them.
+
+    Args:
+        documents: Texts of 20 documents or more, by their names.
+        by_lines: Whether "<eos>" follows each line.
+        tokens: "words" or "code".
+    """
+    split = {"words": str.split, "code": tokenizer.split}[tokens]
+    order = sorted(documents, key=lambda n: hashlib.sha256(n.encode()).digest())
+    parts = {"valid": order[::20], "test": order[10::20]}
+    held_out = parts["valid"] + parts["test"]
+    parts["train"] = [n for n in order if n not in held_out]
+    words = {}
+    for part in formats.PARTS:
+        words[part] = []
+        for name in sorted(parts[part]):
+            text = documents[name].replace("\r\n", "\n").replace("\r", "\n")
+            if by_lines:
+                lines = text.removesuffix("\n").split("\n") if text else []
+                for line in lines:
+                    words[part] += [*split(line), "<eos>"]
+            else:
+                words[part] += [*split(text), "<eof>"]
+    counts = collections.Counter(words["train"])
+    rare = sum(n for n in counts.values() if n < 2)
+    kept = {w: n for w, n in counts.items() if n >= 2} | {"<unk>": rare}
+    names = sorted(kept, key=lambda w: (-kept[w], w))
+    class_of = {w: i for i, w in enumerate(names)}
+    return names, {
+        part: [class_of.get(w, class_of["<unk>"]) for w in some]
+        for part, some in words.items()
+    }
+
+
+@pytest.mark.parametrize("block", (1, 30, 1 << 20))
+@pytest.mark.parametrize("form", ("documents", "lines"))
+@pytest.mark.parametrize("tokens", ("words", "code"))
+def test_ids_of_a_plain_reader(tmp_path, monkeypatch, tokens, form, block):
+    monkeypatch.setattr(texts, "_BLOCK", block)
+    monkeypatch.setattr(making, "_CHUNK", 17)
+    rng = random.Random(1)
+    documents = {
+        f"{i:02}.txt": "".join(rng.choices(LETTERS, k=rng.randint(1, 300)))
+        for i in range(45)
+    }
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, text in documents.items():
+        (folder / name).write_bytes(text.encode())
+    options = corpus.Options(str(folder), format=form, tokens=tokens)
+    loaded = corpus.load(options, tmp_path / "cache")
+    words, ids = plain_reader(documents, form == "lines", tokens)
+    assert list(loaded.words) == words
+    for part in formats.PARTS:
+        np.testing.assert_array_equal(getattr(loaded, part), ids[part])
+    np.testing.assert_array_equal(
+        loaded.counts, np.bincount(ids["train"], minlength=len(words))
+    )
+    unknown = words.index("<unk>")
+    assert loaded.unknown == unknown
+    for part in formats.PARTS:
+        assert loaded.unknown_rates[part] == pytest.approx(
+            np.mean(np.array(ids[part]) == unknown)
+        )
+
+
+@pytest.mark.parametrize("form", ("documents", "lines"))
+def test_a_file_is_divided_between_lines(tmp_path, form):
+    """Each line has a word of its own at both ends, and a part."""
+    path = tmp_path / "text"
+    rng = random.Random(0)
+    lines = [
+        " ".join([f"w{i}", *["common"] * rng.randint(0, 9), f"w{i}"])
+        for i in range(3000)
+    ]
+    path.write_text("\n".join(lines))
+    vocabulary = tmp_path / "vocabulary"
+    vocabulary.write_text(
+        "\n".join(["common", *(f"w{i}" for i in range(3000))])
+    )
+    options = corpus.Options(str(path), format=form, vocabulary=str(vocabulary))
+    loaded = corpus.load(options, tmp_path / "cache")
+    sizes = []
+    for part in formats.PARTS:
+        found = [loaded.words[c] for c in getattr(loaded, part)]
+        own = collections.Counter(w for w in found if w.startswith("w"))
+        assert set(own.values()) == {2}
+        sizes.append(len(own) / 3000)
+        # A hundredth of the text is a document.
+        if form == "documents":
+            assert found[-1] == "<eof>"
+            assert found.count("<eof>") == round(100 * sizes[-1])
+    assert sum(sizes) == 1
+    assert sizes == pytest.approx([0.9, 0.05, 0.05], abs=0.01)
+
+
+def test_the_cache_is_used_as_long_as_the_text_is_the_same(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "text"
+    path.write_text("\n".join(f"line {i} common" for i in range(900)))
+    options = corpus.Options(str(path))
+    first = corpus.load(options, tmp_path / "cache")
+    made = []
+    whole = making.make
+    monkeypatch.setattr(making, "make", lambda *a: (made.append(1), whole(*a)))
+    assert corpus.load(options, tmp_path / "cache").digest == first.digest
+    assert not made
+    corpus.load(corpus.Options(str(path), min_count=3), tmp_path / "cache")
+    assert len(made) == 1
+    path.write_text("\n".join(f"line {i} other" for i in range(900)))
+    assert corpus.load(options, tmp_path / "cache").digest != first.digest
+    assert len(made) == 2
+
+
+def test_what_fails_leaves_nothing(tmp_path):
+    def fail(folder):
+        (folder / "half").write_text("half")
+        raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        cache.made(tmp_path, "name", fail)
+    assert not list(tmp_path.iterdir())
+    folder = cache.made(tmp_path, "name", lambda f: (f / "a").write_text("a"))
+    assert (folder / "a").read_text() == "a"
+    assert os.listdir(tmp_path) == ["name"]
+
+
+def test_two_processes_take_the_folder_of_the_first(tmp_path):
+    def write(folder, text):
+        (folder / "a").write_text(text)
+
+    def make(folder):
+        # Another process makes the same folder meanwhile.
+        cache.made(tmp_path, "name", lambda f: write(f, "first"))
+        write(folder, "second")
+
+    folder = cache.made(tmp_path, "name", make)
+    assert (folder / "a").read_text() == "first"
+    assert os.listdir(tmp_path) == ["name"]
