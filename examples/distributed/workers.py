@@ -15,6 +15,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 from examples.common import program
 
@@ -30,6 +31,9 @@ _BATCH = flags.define_count(
 )
 _STEPS = flags.define_count("steps", 200, "Training steps of this run.")
 _SAVE = flags.define_count("save_every", 100, "Steps between checkpoints.")
+_TENSORBOARD = flags.DEFINE_string(
+    "tensorboard", "", "Folder for the loss and the times of each worker."
+)
 _FOLDER = flags.DEFINE_string(
     "checkpoints", "workers_model", "Folder to write to."
 )
@@ -112,10 +116,22 @@ def _train(strategy):
         inputs = vectors[labels] + 0.3 * noise
         return tf.constant(inputs, "float32"), tf.constant(labels)
 
+    writer = tf.summary.create_noop_writer()
+    if _TENSORBOARD.value:
+        folder = os.path.join(_TENSORBOARD.value, f"worker_{task}")
+        writer = tf.summary.create_file_writer(folder)
     distributed = strategy.experimental_distribute_values_from_function
+    step_ms, processor_ms = [], []
     for number in range(first + 1, first + _STEPS.value + 1):
         inputs, labels = distributed(lambda context: batch())
-        loss = step(inputs, labels)
+        start, processor_start = time.monotonic(), time.process_time()
+        loss = float(step(inputs, labels))
+        step_ms.append(1000 * (time.monotonic() - start))
+        processor_ms.append(1000 * (time.process_time() - processor_start))
+        with writer.as_default(number):
+            tf.summary.scalar("loss", loss)
+            tf.summary.scalar("step_ms", step_ms[-1])
+            tf.summary.scalar("processor_ms", processor_ms[-1])
         if number % _SAVE.value == 0 or number == first + _STEPS.value:
             path = os.path.join(_FOLDER.value, str(number))
             tf_hsm.distribute.save(saved, path, strategy, max_to_keep=2)
@@ -125,6 +141,12 @@ def _train(strategy):
                     f"step {number} on {devices} devices, loss: {loss:.4f}",
                     flush=True,
                 )
+    writer.close()
+    print(
+        f"worker {task}: {np.median(step_ms):.1f} ms a step, of which it "
+        f"computes {np.median(processor_ms):.1f} ms (processor time; medians)",
+        flush=True,
+    )
 
 
 def configs(count):
