@@ -10,6 +10,7 @@ folder that all workers see; the same command continues from the last one, on
 any number of workers.
 """
 
+import importlib.util
 import json
 import os
 import socket
@@ -41,6 +42,8 @@ _FOLDER = flags.DEFINE_string(
 
 def main():
     """Is a worker, or starts all of them."""
+    if _TENSORBOARD.value and not importlib.util.find_spec("tensorboard"):
+        sys.exit("error: --tensorboard needs pip install tensorboard.")
     if "TF_CONFIG" not in os.environ:
         sys.exit(_start_workers(_WORKERS.value))
     # Before TensorFlow runs anything.
@@ -116,7 +119,6 @@ def _train(strategy):
         inputs = vectors[labels] + 0.3 * noise
         return tf.constant(inputs, "float32"), tf.constant(labels)
 
-    writer = tf.summary.create_noop_writer()
     if _TENSORBOARD.value:
         folder = os.path.join(_TENSORBOARD.value, f"worker_{task}")
         writer = tf.summary.create_file_writer(folder)
@@ -128,10 +130,11 @@ def _train(strategy):
         loss = float(step(inputs, labels))
         step_ms.append(1000 * (time.monotonic() - start))
         processor_ms.append(1000 * (time.process_time() - processor_start))
-        with writer.as_default(number):
-            tf.summary.scalar("loss", loss)
-            tf.summary.scalar("step_ms", step_ms[-1])
-            tf.summary.scalar("processor_ms", processor_ms[-1])
+        if _TENSORBOARD.value:
+            with writer.as_default(number):
+                tf.summary.scalar("loss", loss)
+                tf.summary.scalar("step_ms", step_ms[-1])
+                tf.summary.scalar("processor_ms", processor_ms[-1])
         if number % _SAVE.value == 0 or number == first + _STEPS.value:
             path = os.path.join(_FOLDER.value, str(number))
             tf_hsm.distribute.save(saved, path, strategy, max_to_keep=2)
@@ -141,10 +144,9 @@ def _train(strategy):
                     f"step {number} on {devices} devices, loss: {loss:.4f}",
                     flush=True,
                 )
-    writer.close()
     print(
-        f"worker {task}: {np.median(step_ms):.1f} ms a step, of which it "
-        f"computes {np.median(processor_ms):.1f} ms (processor time; medians)",
+        f"worker {task}: {np.median(step_ms):.1f} ms a step, in which it takes "
+        f"{np.median(processor_ms):.1f} ms of processor time (medians)",
         flush=True,
     )
 
