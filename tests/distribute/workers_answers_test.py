@@ -14,6 +14,10 @@ from tf_hsm import distribute
 
 BATCH, NUM_SAMPLES = heads.BATCH, 4000
 CLASSES = np.random.default_rng(2).integers(heads.N, size=(BATCH, 7))
+# The first replica alone has a wrong class.
+WRONG_CLASSES = np.where(np.arange(BATCH * 7) == 1, heads.N, CLASSES.flat)
+WRONG_CLASSES = WRONG_CLASSES.reshape(CLASSES.shape)
+NUMBERS = np.arange(heads.N, dtype=np.float64)
 ALLOWED = {
     "one list": np.arange(3, heads.N, 4),
     "lists": np.random.default_rng(5).integers(heads.N, size=(BATCH, 9)),
@@ -38,10 +42,13 @@ def answers(head, inputs, classes, lists):
         tape.watch(inputs)
         log_probs = head.log_probs(inputs)
         total = tf.reduce_sum(tf.sin(log_probs))
+    one_input = tf.ones([1, inputs.shape[-1]], inputs.dtype)
+    of_one = head.top_k(one_input, 4, allowed=ALLOWED["one list"]).log_probs
     return [
         log_probs,
         tape.gradient(total, inputs),
         head.log_prob(classes, inputs),
+        tf.repeat(of_one, tf.shape(inputs)[0], 0),
         *head.top_k(inputs, heads.N),
         *head.top_k(
             inputs, 3, threshold=-3.0, beam_width=heads.N, return_pruned=True
@@ -59,6 +66,14 @@ def draws(head, inputs):
     return tf.math.bincount(
         tf.cast(drawn, tf.int32), axis=-1, minlength=heads.N
     )
+
+
+def gradient_of_top_k(head, inputs):
+    """A gradient that no head has."""
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        log_probs = head.top_k(inputs, 3).log_probs
+    return tape.gradient(log_probs, inputs)
 
 
 def asked(name, devices, start):
@@ -90,16 +105,27 @@ def asked(name, devices, start):
         lambda: on_replicas(
             lambda h, x: h.top_k(x, 3 + tf.math.count_nonzero(x > 99)), inputs
         ),
+        lambda: on_replicas(
+            lambda h, x: h.top_k(x, 3, allowed=tf.reduce_sum(x) < NUMBERS),
+            inputs,
+        ),
+        lambda: on_replicas(
+            lambda h, x: tf.function(h.log_probs, autograph=False)(x), inputs
+        ),
+        lambda: on_replicas(gradient_of_top_k, inputs),
+        lambda: on_replicas(
+            lambda h, x, classes: h.log_prob(classes, x), inputs, WRONG_CLASSES
+        ),
         lambda: on_replicas(lambda h, x: h.sample(x, 3, top_p=0.5), inputs),
     ]
     return found, [error_of(question) for question in questions]
 
 
 def error_of(function):
-    """The text of the ValueError that a function raises."""
+    """The text of the error that a function raises."""
     try:
         function()
-    except ValueError as error:
+    except (ValueError, LookupError, tf.errors.OpError) as error:
         return str(error)
     return "no error"
 
@@ -138,9 +164,17 @@ def test_as_on_one_device(name, count, devices, tmp_path):
     bound = 5 * np.sqrt((probs + 1e-3) / NUM_SAMPLES)
     np.testing.assert_array_less(np.abs(counts / NUM_SAMPLES - probs), bound)
     # The first worker may have all shards.
-    outside, on_one_device, of_tensor, of_sum = errors[-1]
+    outside, on_one_device, of_tensor, of_mask, *rest = errors[-1]
+    inner, of_gradient, of_class, of_sum = rest
     assert "in the function that strategy.run takes" in outside
     assert "other workers have" in on_one_device
     assert "must be Python integers" in of_tensor
+    assert "must be static" in of_mask
+    if devices > 1:
+        assert "within a tf.function" in inner
+    else:
+        assert inner == "no error"
+    assert "only log_probs has a gradient" in of_gradient
+    assert f"classes[1] = {heads.N} of replica 0" in of_class
     if name in heads.TREES:
         assert "top_p needs top_k" in of_sum

@@ -21,15 +21,17 @@ class AllowedPlaces:
         """See the class."""
         self.classes = classes
         self._places = places
+        self._is_one_list = places.shape[0] == 1
 
     def for_each(self, num_inputs):
         """Returns the same places with a list for each of B inputs."""
         shape = [num_inputs, tf.shape(self._places)[1]]
         places = tf.broadcast_to(self._places, shape)
-        return AllowedPlaces(
-            self.classes,
-            tf.ensure_shape(places, [None, self._places.shape[1]]),
-        )
+        places = tf.ensure_shape(places, [None, self._places.shape[1]])
+        found = AllowedPlaces(self.classes, places)
+        # Other replicas may have more than one input.
+        found._is_one_list = False
+        return found
 
     def contain(self, places):
         """Returns which of places `[n]` are allowed, `[1 or B, n]` bool."""
@@ -53,7 +55,7 @@ class AllowedPlaces:
           route: the `Route` of the examples to the part.
         """
         within = self._within(begin, end)
-        return within[0] if within.shape[0] == 1 else route.take(within)
+        return within[0] if self._is_one_list else route.take(within)
 
     def _within(self, begin, end):
         """The places in an interval, from 0 on; -1 for others."""

@@ -35,6 +35,7 @@ def log_probs(head, inputs):
             tf.zeros([0, tail.head.num_classes], shortlist.dtype)
             for tail in head.tails
         ],
+        has_gradients=True,
     )
     parts = [
         shortlist[:, row : row + 1] + of_tail
@@ -244,6 +245,8 @@ def _best_of_tail(head, tail, inputs, k, beam_width, allowed):
 
 def _log_prob(head, classes, inputs):
     """Log-probabilities of classes `[B, C]` for inputs `[B, width]`."""
+    if head.owners is not None:
+        classes = head.checked_on_replicas(classes, None, "classes")
     ranks = head.clusters.ranks(classes, "classes")
     tails = head.clusters.tails(ranks)
     rows = head.clusters.shortlist_rows(ranks, tails)

@@ -90,7 +90,7 @@ class ClusterHead:
         )
         counted = arguments.counted(flat, batch.ignored)
         if self.owners is not None:
-            flat = self._checked_on_replicas(flat, counted)
+            flat = self.checked_on_replicas(flat, counted, "labels")
         ranks = self.clusters.ranks(flat, "labels", counted)
         tails = self.clusters.tails(ranks)
         loss_weights = batch.loss_weights
@@ -106,13 +106,22 @@ class ClusterHead:
         losses = part_calls.losses_on_copies(self.shortlist, of_shortlist)
         return tf.reshape(losses + in_tails, shape)
 
-    def _checked_on_replicas(self, labels, counted):
-        """Labels `[B]`, or an error of all replicas if one is no class."""
-        if counted is None:
-            return checked(labels, self.num_classes, "labels", True)
-        classes = tf.where(counted, labels, 0)
-        classes = checked(classes, self.num_classes, "labels", True)
-        return tf.where(counted, classes, labels)
+    def checked_on_replicas(self, labels, counted, name):
+        """Returns labels, or fails on all replicas if one is no class.
+
+        Args:
+          labels: `[...]` integers.
+          counted: which labels the check is for, bool; None: all.
+          name: the name of the argument.
+        """
+        classes = labels if counted is None else tf.where(counted, labels, 0)
+        flat = tf.reshape(classes, [-1])
+        flat = checked(flat, self.num_classes, name, True)
+        classes = tf.reshape(flat, tf.shape(labels))
+        classes.set_shape(labels.shape)
+        return (
+            classes if counted is None else tf.where(counted, classes, labels)
+        )
 
     def _losses_in_tails(self, batch, ranks, tails):
         """The losses `[B]` within the tails; 0 for labels in the shortlist."""

@@ -10,7 +10,7 @@ import itertools
 
 import tensorflow as tf
 
-from tf_hsm.runtime import private_tensorflow, replicas, row_parts
+from tf_hsm.runtime import gradients, private_tensorflow, replicas, row_parts
 
 
 def call_parts(parts, owners, function, inputs, others, nothing):
@@ -41,12 +41,13 @@ def call_parts(parts, owners, function, inputs, others, nothing):
     )
 
 
-def ask_parts(parts, owners, function, values, nothing):
+def ask_parts(parts, owners, function, values, nothing, has_gradients=False):
     """Calls a function for each part of a head, for an answer.
 
-    A process that has all parts calls them itself. Otherwise the examples of
-    all replicas travel to the replica of their part, and all replicas call this
-    with arguments of the same shapes, but for the number of examples.
+    Under a strategy of one process, and outside of replicas, the caller calls
+    all parts itself. Under a strategy of several processes the examples of all
+    replicas travel to the replica of their part. All replicas must then call
+    this function in the same order, with values of the same widths.
 
     Args:
       parts: see `call_parts`.
@@ -54,28 +55,52 @@ def ask_parts(parts, owners, function, values, nothing):
       function: takes a part and the values of its examples, and returns a
         tensor `[b, ...]` or a tuple of them.
       values: a list for each value: `[b, ...]` for each part; or None, which
-        the function gets as it is. Gradients travel back by floats.
+        the function gets as it is.
       nothing: the result of each part for no example, a list.
+      has_gradients: whether the results of the function are differentiable by
+        the values that are floats.
 
     Returns:
       A list with the result of each part.
 
     Raises:
       ValueError: other processes have some of the parts, and this is not a
-        function that runs on all replicas; or a result has no known width.
+        function that runs on all replicas; or the width of a value or of a
+        result is not known.
     """
     replica = asks_other_processes(owners)
     if replica is None:
         return _call_here(parts, function, values)
-    for result in tf.nest.flatten(nothing):
-        if not result.shape[1:].is_fully_defined():
+    for tensor in tf.nest.flatten([nothing, [v for v in values if v]]):
+        if not tensor.shape[1:].is_fully_defined():
             raise ValueError(
-                "k and num_samples must be Python integers, and the number of "
-                "classes of an input known, for a head over workers"
+                "for a head over workers k and num_samples must be Python "
+                "integers, and the last dimension of classes and of allowed "
+                "must be static: pass lists of classes in place of a tensor "
+                "of booleans or a RaggedTensor"
             )
-    differentiable = [v is not None and v[0].dtype.is_floating for v in values]
-    return _exchange(
+    differentiable = [
+        has_gradients and v is not None and v[0].dtype.is_floating
+        for v in values
+    ]
+    results = _exchange(
         replica, parts, owners, function, values, nothing, differentiable
+    )
+    if has_gradients:
+        return results
+    floats = [v[0] for v in values if v and v[0].dtype.is_floating]
+    results = _connected(results, [v[:0] for v in floats])
+    return tf.nest.map_structure(_refused, results)
+
+
+def _refused(result):
+    """A result whose gradient is an error on all replicas.
+
+    Otherwise only the replicas that call a part would have the error, and the
+    others would wait for them.
+    """
+    return gradients.refused(
+        result, "of the answers of a head only log_probs has a gradient"
     )
 
 
@@ -176,17 +201,22 @@ def _as_wide_as(nothing, results):
     )
 
 
-def _connected(nothing, values):
-    """Results for no example with a gradient, for the exchange of gradients.
+def _connected(results, values):
+    """Results whose gradient goes to values without examples.
+
+    A tape then has the same exchanges of gradients, or the same error, on all
+    replicas.
 
     Args:
-      nothing: the results.
-      values: without examples; all replicas exchange their gradients.
+      results: tensors, of which the floats are connected.
+      values: floats `[0, ...]`, a list.
     """
+    if not values:
+        return results
     zero = tf.add_n([tf.cast(tf.reduce_sum(v), tf.float64) for v in values])
     return tf.nest.map_structure(
         lambda x: x + tf.cast(zero, x.dtype) if x.dtype.is_floating else x,
-        nothing,
+        results,
     )
 
 

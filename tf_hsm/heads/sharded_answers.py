@@ -47,6 +47,7 @@ def log_probs(head, inputs, *, nodes=False):
             [starts[:, part.units] for part in rows.shards],
         ],
         [_no_log_probs(part, nodes, starts.dtype) for part in rows.shards],
+        has_gradients=True,
     )
     found = [of_nodes if nodes else starts[:, rows.top.units], *found]
     found = tf.gather(tf.concat(found, -1), rows.order(nodes), axis=-1)
@@ -140,7 +141,7 @@ def _allowed_log_probs(rows, mask, inputs):
 def _log_prob(rows, classes, inputs):
     """Log-probabilities of classes `[B, C]` for inputs `[B, width]`."""
     starts = rows.top_log_probs(inputs)
-    places, units = rows.find(classes, "classes")
+    places, units = rows.find(classes, "classes", rows.on_replicas)
     result = tf.gather(starts, units, batch_dims=1)
     routes = [
         routing.route((places >= p.places.start) & (places < p.places.stop))
@@ -192,6 +193,8 @@ def sample(
     seeds = tf.unstack(tf.random.split(seed_pair(seed), len(rows.shards) + 2))
     if tf.is_tensor(num_samples):
         num_samples = tf.saturate_cast(num_samples, tf.int32)
+    else:
+        num_samples = min(num_samples, tf.int32.max)
 
     def of_best(k):
         if k is None:
@@ -269,8 +272,9 @@ def _reach(rows, inputs, top_p):
     """As many of the best classes as are needed for a sum of `top_p`.
 
     Raises:
-      ValueError: other processes have shards, and this loop would end at
-        another time for each.
+      ValueError: other processes have shards. Their loops could have other
+        numbers of iterations, and all replicas must exchange examples equally
+        often.
     """
     if asks_other_processes(rows.owners):
         raise ValueError(

@@ -60,7 +60,8 @@ def _launcher(replica):
     """Returns what launches collectives on the device of a replica.
 
     Raises:
-      ValueError: the replicas of this process would wait for each other.
+      ValueError: the replicas of this process would wait for each other, or
+        the caller is an inner graph of the function of strategy.run.
     """
     extended = replica.strategy.extended
     if tf.executing_eagerly() and len(extended.worker_devices) > 1:
@@ -69,11 +70,27 @@ def _launcher(replica):
             "mode, and the first would wait for the others for ever: call "
             "strategy.run in a tf.function"
         )
-    # All replicas of the process get here before the first goes on. TensorFlow
-    # runs assertions of a function in the order in which they are traced: an
-    # assertion of one replica that waits for this collective must not be before
-    # an assertion of another replica for which this collective waits.
-    replica.merge_call(lambda strategy: None)
+    if len(extended.worker_devices) > 1:
+        _meet(replica)
     number = int(tf.get_static_value(replica.replica_id_in_sync_group))
     local = extended._get_local_replica_id(number)
     return extended._cross_device_ops._launchers[local]
+
+
+def _meet(replica):
+    """Waits until all replicas of this process are traced up to this point.
+
+    TensorFlow runs the assertions of a function in the order in which they are
+    traced. An assertion that a replica traces after a collective waits for that
+    collective, and must not come before an assertion of another replica that
+    the collective waits for.
+    """
+    try:
+        replica.merge_call(lambda strategy: None)
+    except RuntimeError as error:
+        raise ValueError(
+            "a worker with several devices cannot exchange examples within a "
+            "tf.function, tf.cond or tf.while_loop in the function that "
+            "strategy.run takes: call strategy.run in a tf.function, and the "
+            "head in the function itself"
+        ) from error
