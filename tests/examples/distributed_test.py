@@ -37,7 +37,7 @@ def test_replicas(tmp_path):
             text=True,
             timeout=TIMEOUT_S,
         ).stdout
-        assert f"over {cpus} devices" in printed
+        assert f"over {cpus} replicas" in printed
         losses.append(float(re.search(r"loss: ([\d.]+)", printed)[1]))
     assert losses[1] < losses[0]
 
