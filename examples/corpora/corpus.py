@@ -92,7 +92,7 @@ class Options:
             object.__setattr__(self, "corpus", os.path.abspath(self.corpus))
 
     def text(self):
-        """Returns these fields alone, without those of a derived class."""
+        """Returns these fields alone, without the fields of a derived class."""
         names = [field.name for field in dataclasses.fields(Options)]
         return Options(**{name: getattr(self, name) for name in names})
 

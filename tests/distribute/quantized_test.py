@@ -108,7 +108,7 @@ def assert_same_bits(found, wanted):
 def test_answers_are_the_answers_of_one_device(
     name, count, mode, width, traced
 ):
-    """To the bit; and those of floats with the decoded rows."""
+    """The bits of one device; draws are draws of the decoded rows."""
     several, one = quantized(name, count, mode, width)
     floats, x = decoded(several), inputs(width)
     for ask in ANSWERS.values():

@@ -23,8 +23,8 @@ class ShardCost:
         all examples.
       work_share: its share of the work of all shards.
       examples_share: the share of the batch whose label is there.
-      bytes: of weights, biases and slots; on a replica with those of its copy
-        of the top. None without a width.
+      bytes: of weights, biases and slots; on a replica with the bytes of its
+        copy of the top. None without a width.
       touched_rows: the rows that a batch touches; None without a batch.
       sent_bytes: the bytes that it sends in a step. None without a batch or a
         width, as are the attributes below.

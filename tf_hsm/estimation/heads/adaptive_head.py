@@ -22,7 +22,7 @@ _INT64 = 1 << 63
 class AdaptiveHead(Head):
     """`tf_hsm.layers.AdaptiveSoftmax` (Grave et al., 2016).
 
-    Over replicas, its parts are those of the replica whose tails have the most
+    Over replicas, its parts belong to the replica whose tails have the most
     parameters. Each replica has a copy of the shortlist and the projections.
 
     Attributes:
