@@ -133,10 +133,10 @@ def error_of(function):
 @pytest.mark.parametrize(
     "name, count, devices",
     [
-        ("huffman", 2, 2),
+        ("huffman", 2, 1),
         ("chain", 2, 1),
         ("pinned", 4, 1),
-        ("three", 2, 2),
+        ("three", 2, 1),
     ],
 )
 def test_as_on_one_device(name, count, devices, tmp_path):
