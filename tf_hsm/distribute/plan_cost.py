@@ -64,9 +64,9 @@ class PlanCost:
       top: the `ShardCost` of the top, which all examples pass. Its classes and
         subtrees lie directly below the top, and its shares are shares of the
         whole tree. Over replicas, its touched rows and milliseconds are for the
-        part of the batch that one replica has, and its bytes are those of one
-        copy. Its bytes sent are the gradients of the top, which each replica
-        sends among its own bytes.
+        part of the batch that one replica has, and its bytes are the bytes of
+        one copy. Its bytes sent are the gradients of the top, which each
+        replica sends among its own bytes.
       largest_work: the largest work of a shard over the mean.
       largest_rows: the largest number of rows of a shard over the mean.
       largest_by_chance: the work of the fullest shard in the mean of the steps,
