@@ -130,6 +130,10 @@ TF_HSM_DEVICE SharedAddress AddressOf(const void* shared) {
 
 TF_HSM_DEVICE void SyncBlock() { __syncthreads(); }
 TF_HSM_DEVICE void SyncWarp() { __syncwarp(); }
+// Whether it is true of a lane of the warp.
+TF_HSM_DEVICE bool AnyLane(bool value) {
+  return __ballot_sync(0xffffffffu, value) != 0;
+}
 
 template <typename V>
 TF_HSM_DEVICE V ShuffleXor(V value, int lanes) {
@@ -254,6 +258,13 @@ template <typename V>
 V ShuffleXor(V value, int lanes) {
   const char* taken = emulate::block.Exchange("ShuffleXor", &value, sizeof(V));
   return TakeFrom<V>(taken, (ThreadIndex() % kWarp) ^ lanes);
+}
+
+inline bool AnyLane(bool value) {
+  const char* taken = emulate::block.Exchange("AnyLane", &value, sizeof(bool));
+  bool any = false;
+  for (int lane = 0; lane < kWarp; ++lane) any |= TakeFrom<bool>(taken, lane);
+  return any;
 }
 
 template <typename V>

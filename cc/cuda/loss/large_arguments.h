@@ -25,17 +25,6 @@ struct LargeArguments {
   Buffers<T> buffers;
 };
 
-// x as the product reads it.
-template <typename Product>
-TF_HSM_HOST_DEVICE const typename Product::Input* InputsOf(
-    const Buffers<typename Product::Weight>& buffers) {
-  if constexpr (Product::kTensorCores) {
-    return buffers.operands;
-  } else {
-    return buffers.x;
-  }
-}
-
 // The beginning of the shared memory of a block of the forward. The inputs are
 // behind it, then tiles of weights.
 template <typename A>

@@ -205,7 +205,7 @@ class LargeBackward {
       A value = 0;
       if (active) {
         const PassTerms<A> pass = terms.passes[example];
-        value = Exp(z - pass.max) * pass.scale -
+        value = Product::Exp(z - pass.max) * pass.scale -
                 (first_row + row == pass.target ? pass.grad : A(0));
       }
       terms.dz[example * kCoefficientStride + row] = value * scale;

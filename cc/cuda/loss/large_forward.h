@@ -67,6 +67,7 @@ class LargeForward {
     if (ThreadIndex() < kTile) {
       Terms().max[ThreadIndex()] = -static_cast<A>(INFINITY);
       Terms().sum[ThreadIndex()] = 0;
+      Terms().factor[ThreadIndex()] = 1;
     }
     if (count == 1) load_x(0);
     Turn next, now;

@@ -23,7 +23,7 @@ class TileSoftmax {
   using A = typename Product::A;
   using Terms = ForwardTerms<A>;
   // Those of the thread's rows.
-  using Biases = A[kTile / 8];
+  using Biases = T[kTile / 8];  // as stored: to widen them is to wait
 
   // Writes target logits, and logits that are kept, if it `writes`.
   TF_HSM_DEVICE TileSoftmax(const LargeArguments<T>& in, const DeviceNode& node,
@@ -86,9 +86,8 @@ class TileSoftmax {
     TF_HSM_UNROLL
     for (int i = 0; i < kTile / lanes; ++i) {
       const int r = ThreadIndex() % lanes + lanes * i;
-      biases[i] = wanted && row + r < item_.num_rows
-                      ? Widen(in_.biases[first + r])
-                      : A(0);
+      biases[i] = wanted && row + r < item_.num_rows ? in_.biases[first + r]
+                                                     : T{};
     }
   }
 
@@ -105,7 +104,7 @@ class TileSoftmax {
     A max = -static_cast<A>(INFINITY);
     TF_HSM_UNROLL
     for (int i = 0; i < kOwnRows; ++i) {
-      z[i] = z_at[i * kDown] + biases[i];
+      z[i] = z_at[i * kDown] + Widen(biases[i]);
       for (int e = parts.step(); e < parts.end; e += parts.step()) {
         z[i] += z_at[i * kDown + e];
       }
@@ -124,7 +123,7 @@ class TileSoftmax {
     SyncWarp();  // the first lane writes the maximum that all have read
     TF_HSM_UNROLL
     for (int i = 0; i < kOwnRows; ++i) {
-      const A e = lanes * i < rows ? Exp(z[i] - shift) : A(0);
+      const A e = lanes * i < rows ? Product::Exp(z[i] - shift) : A(0);
       sum += e;
       z_at[i * kDown] = e * CoefficientScale<Product>::value;
     }

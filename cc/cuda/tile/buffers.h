@@ -64,6 +64,17 @@ struct Buffers {
   A* block_rows = nullptr;
 };
 
+// x as the product reads it.
+template <typename Product>
+TF_HSM_HOST_DEVICE const typename Product::Input* InputsOf(
+    const Buffers<typename Product::Weight>& buffers) {
+  if constexpr (Product::kTensorCores) {
+    return buffers.operands;
+  } else {
+    return buffers.x;
+  }
+}
+
 // Hands out parts of a block of memory, each aligned to 256 bytes; from null,
 // only counts.
 class Arena {

@@ -49,6 +49,8 @@ class MmaProduct {
   static constexpr bool kTensorCores = true;
   static constexpr int kBlocks = 2;  // of a multiprocessor
 
+  TF_HSM_DEVICE static A Exp(A value) { return FastExp(value); }
+
   TF_HSM_DEVICE void ClearLogits() {
     for (int i = 0; i < 4; ++i) z_[i] = 0;
   }
@@ -112,6 +114,7 @@ class MmaProduct {
       if (8 * n >= count) break;
       const float even = factors[8 * n + Lane() % 4 * 2];
       const float odd = factors[8 * n + Lane() % 4 * 2 + 1];
+      if (!AnyLane(even != 1 || odd != 1)) continue;  // no new maximum
       TF_HSM_UNROLL
       for (int m = 0; m < 4; ++m) {
         for (int i = 0; i < 4; ++i) sums_[m][n][i] *= i % 2 == 0 ? even : odd;

@@ -18,6 +18,8 @@ class SimtProduct {
   static constexpr bool kTensorCores = false;
   static constexpr int kBlocks = sizeof(A) == 8 ? 1 : 2;  // of a multiprocessor
 
+  TF_HSM_DEVICE static A Exp(A value) { return gpu::Exp(value); }
+
   TF_HSM_DEVICE void ClearLogits() {
     for (int j = 0; j < 4; ++j) z_[j] = 0;
   }

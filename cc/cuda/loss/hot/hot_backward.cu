@@ -20,7 +20,7 @@ void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,
     Launch(HotGradients<Product>, shape.blocks, Product::kThreads,
            HotSums<Product, true>::SharedBytes(), stream, in, loss_grads, out);
   };
-  WithHotProduct(batch, buffers, shape, launch);
+  WithHotSums(batch, buffers, shape, launch);
 }
 
 #define TF_HSM_INSTANTIATE(T) TF_HSM_MAKE(LaunchHotBackward, T)

@@ -1,35 +1,33 @@
 // Launches the forward at hot groups: see hot.h.
 
+#include <type_traits>
+
 #include "cc/cuda/loss/hot/hot_launch.h"
 #include "cc/cuda/loss/hot/hot_logits.h"
 #include "cc/cuda/loss/hot/hot_sums.h"
 
 namespace tf_hsm {
 namespace gpu {
-namespace {
-
-template <typename Product>
-void LaunchAll(const HotArguments<Product>& in, bool with_dx, int64_t blocks,
-               void* stream) {
-  static_assert(HotLogitsOf<Product>::SharedBytes() <=
-                        HotSharedBytes(Product::kBlocks > 1) &&
-                    HotSums<Product, false>::SharedBytes() <=
-                        HotSharedBytes(Product::kBlocks > 1),
-                "what the dispatch asks for");
-  Launch(HotLogits<Product>, blocks, Product::kThreads,
-         HotLogitsOf<Product>::SharedBytes(), stream, in);
-  if (!with_dx) return;
-  Launch(HotRows<Product>, blocks, Product::kThreads,
-         HotSums<Product, false>::SharedBytes(), stream, in);
-}
-
-}  // namespace
 
 template <typename T>
 void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,
                       const LaunchShape& shape, bool with_dx, void* stream) {
-  WithHotProduct(batch, buffers, shape, [&](const auto& in) {
-    LaunchAll(in, with_dx, shape.blocks, stream);
+  WithHotLogits(batch, buffers, shape, [&](const auto& in) {
+    using Product = typename std::decay_t<decltype(in)>::ProductType;
+    constexpr int64_t kBytes = HotLogitsOf<Product>::SharedBytes();
+    static_assert(kBytes <= HotSharedBytes(Product::kBlocks > 1),
+                  "what the dispatch asks for");
+    Launch(HotLogits<Product>, shape.blocks, Product::kThreads, kBytes, stream,
+           in);
+  });
+  if (!with_dx) return;
+  WithHotSums(batch, buffers, shape, [&](const auto& in) {
+    using Product = typename std::decay_t<decltype(in)>::ProductType;
+    constexpr int64_t kBytes = HotSums<Product, false>::SharedBytes();
+    static_assert(kBytes <= HotSharedBytes(Product::kBlocks > 1),
+                  "what the dispatch asks for");
+    Launch(HotRows<Product>, shape.blocks, Product::kThreads, kBytes, stream,
+           in);
   });
 }
 

@@ -7,36 +7,53 @@
 
 #include "cc/cuda/loss/hot/hot.h"
 #include "cc/cuda/loss/hot/hot_load.h"
+#include "cc/cuda/loss/hot/wide_product.h"
 
 namespace tf_hsm {
 namespace gpu {
 
-inline Slabs HotSlabs(int64_t width) {
-  return {kHotTile, static_cast<int>(CeilDivide(width, kHotTile))};
+// Of the sums; an eighth of a slab is whole fragments of WideMma.
+template <typename Product>
+Slabs HotSlabs(int64_t width) {
+  const int64_t count = CeilDivide(width, Product::kSumColumns);
+  return {static_cast<int>(RoundUp(CeilDivide(width, count), 64)),
+          static_cast<int>(count)};
 }
 
 template <typename Product, typename T>
 HotArguments<Product> HotArgumentsOf(const Batch<T>& batch,
                                      const Buffers<T>& buffers,
-                                     const typename Product::Input* x) {
+                                     const Slabs& slabs) {
+  const auto* x = InputsOf<Product>(buffers);
   return {batch.weights,
           batch.biases,
           x,
           batch.width,
-          HotSlabs(batch.width),
+          slabs,
           CopyBytes(batch.weights, batch.width),
           CopyBytes(x, batch.width),
           buffers};
 }
 
-// use(arguments) with those of the product that serves the batch.
+// use(arguments) of the logits or the sums.
 template <typename T, typename Use>
-void WithHotProduct(const Batch<T>& batch, const Buffers<T>& buffers,
-                    const LaunchShape& shape, const Use& use) {
+void WithHotLogits(const Batch<T>& batch, const Buffers<T>& buffers,
+                   const LaunchShape& shape, const Use& use) {
   if (!shape.tensor_cores) {
-    return use(HotArgumentsOf<HotSimt<T>>(batch, buffers, buffers.x));
+    return use(HotArgumentsOf<HotSimt<T>>(batch, buffers, {}));
   }
-  use(HotArgumentsOf<HotMma<T>>(batch, buffers, buffers.operands));
+  use(HotArgumentsOf<HotMma<T>>(batch, buffers, {}));
+}
+
+template <typename T, typename Use>
+void WithHotSums(const Batch<T>& batch, const Buffers<T>& buffers,
+                 const LaunchShape& shape, const Use& use) {
+  if (!shape.tensor_cores) {
+    return use(HotArgumentsOf<HotSimt<T>>(batch, buffers,
+                                          HotSlabs<HotSimt<T>>(batch.width)));
+  }
+  use(HotArgumentsOf<WideMma<T>>(batch, buffers,
+                                 HotSlabs<WideMma<T>>(batch.width)));
 }
 
 }  // namespace gpu

@@ -47,12 +47,14 @@ class HotLogitsOf {
         const int columns = Smaller(kSlice, width - next.column);
         LoadPanel<Product::kThreads, kHotTile, kSlice>(
             x + next.column, in_.width, item.num_examples, columns,
-            in_.input_bytes, PanelStride<Input>(Depth::kInside, kSlice),
+            in_.input_bytes,
+            PanelStride<Input>(Depth::kInside, kSlice, kHotTile),
             Block().x[next.stage]);
         LoadPanel<Product::kThreads, kHotTile, kSlice>(
             w + next.row * in_.width + next.column, in_.width,
             item.num_rows - next.row, columns, in_.weight_bytes,
-            PanelStride<T>(Depth::kInside, kSlice), Block().w[next.stage]);
+            PanelStride<T>(Depth::kInside, kSlice, kHotTile),
+            Block().w[next.stage]);
         next.Advance(width);
       }
       CommitCopies();
@@ -62,10 +64,8 @@ class HotLogitsOf {
       }
       const int rows = Smaller(kHotTile, item.num_rows - now.row);
       const int depth = Smaller(kSlice, width - now.column);
-      product_
-          .template Multiply<Depth::kInside, Depth::kInside, Source::kWeights>(
-              Block().x[now.stage], Block().w[now.stage], 0, depth,
-              item.num_examples, rows);
+      product_.Multiply(Block().x[now.stage], Block().w[now.stage], depth,
+                        item.num_examples, rows);
       const int row = now.row;
       now.Advance(width);
       if (now.row == row) continue;
@@ -87,8 +87,9 @@ class HotLogitsOf {
  private:
   static constexpr int kSlice = Product::kDepth;
   static constexpr int kStages = Product::kStages;
-  static constexpr int kXPanel = PanelSize<Input>(Depth::kInside, kSlice);
-  static constexpr int kWPanel = PanelSize<T>(Depth::kInside, kSlice);
+  static constexpr int kXPanel =
+      PanelSize<Input>(Depth::kInside, kSlice, kHotTile);
+  static constexpr int kWPanel = PanelSize<T>(Depth::kInside, kSlice, kHotTile);
 
   struct alignas(16) Shared {
     Input x[kStages][kXPanel];

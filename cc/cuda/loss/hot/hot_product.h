@@ -2,11 +2,10 @@
 //
 //   s [i, j] += sum over k in [begin_k, end_k) of  a [i, k] b [j, k]
 //
-// a and b come through shared memory in panels of 128 numbers times kDepth of
-// k, either k inside, [128, kDepth], or k outside, [kDepth, 128]: whichever way
-// they lie in memory. Rows of a panel begin so far apart in the banks that no
-// read collides. Parts past `count_i` and `count_j` are skipped, their sums
-// undefined.
+// a and b come through shared memory in panels (panel.h) of 128 numbers times
+// kDepth of k. Parts past `count_i` and `count_j` are skipped, their sums
+// undefined. hot_logits.h multiplies panels with k inside by Multiply,
+// hot_sums.h by MultiplySums of HotSimt, or of WideMma (wide_product.h).
 //
 // A thread has kRows x kColumns sums: At(m, n) is that of Row(m) and Column(n).
 // The sums of one row lie in kRowLanes neighbouring lanes of kRowParts warps.
@@ -17,24 +16,12 @@
 #include <cstdint>
 
 #include "cc/cuda/device/mma.h"
+#include "cc/cuda/loss/hot/panel.h"
 #include "cc/cuda/tile/product.h"
 #include "cc/cuda/tile/row_piece.h"
 
 namespace tf_hsm {
 namespace gpu {
-
-enum class Depth { kInside, kOutside };
-
-// Elements of U between the rows of a panel, and in all of it.
-template <typename U>
-TF_HSM_HOST_DEVICE constexpr int PanelStride(Depth k, int depth) {
-  return k == Depth::kInside ? depth + 16 / static_cast<int>(sizeof(U))
-                             : kHotTile + 8;
-}
-template <typename U>
-TF_HSM_HOST_DEVICE constexpr int PanelSize(Depth k, int depth) {
-  return (k == Depth::kInside ? kHotTile : depth) * PanelStride<U>(k, depth);
-}
 
 // Products in float32 of the stored values as they are.
 template <typename T>
@@ -43,8 +30,11 @@ class HotSimt {
   using Weight = T;
   using Input = float;        // of x in shared memory
   using Coefficient = float;  // of exp(z - m) or dz
+  static constexpr bool kTensorCores = false;
   static constexpr int kThreads = 256;
-  static constexpr int kBlocks = 1;  // of a multiprocessor
+  static constexpr int kBlocks = 1;             // of a multiprocessor
+  static constexpr int kSumRows = kHotTile;     // i of hot_sums.h
+  static constexpr int kSumColumns = kHotTile;  // j, at most
   static constexpr int kDepth = 16;
   static constexpr int kStages = 3;  // panels on their way or in use
   static constexpr int kPieces = 2;  // of a panel of coefficients
@@ -63,6 +53,8 @@ class HotSimt {
   }
   TF_HSM_DEVICE static int ColumnStep(int n) { return 16 * n; }
   TF_HSM_DEVICE static int RowPart() { return 0; }
+  TF_HSM_DEVICE static int FirstColumn(int) { return Column(0); }
+  TF_HSM_DEVICE static int EndColumn(int) { return kSumColumns; }
   TF_HSM_DEVICE float& At(int m, int n) { return sums_[m][n]; }
   TF_HSM_DEVICE static float Exp(float value) { return gpu::Exp(value); }
   // Stores two neighbours, rounded.
@@ -78,9 +70,22 @@ class HotSimt {
     }
   }
 
-  template <Depth a_depth, Depth b_depth, Source, typename U, typename V>
-  TF_HSM_DEVICE void Multiply(const U* a, const V* b, int begin_k, int end_k,
+  TF_HSM_DEVICE void Multiply(const Input* a, const T* b, int end_k,
                               int count_i, int count_j) {
+    MultiplyPanels<Depth::kInside, Depth::kInside>(a, b, 0, end_k, count_i,
+                                                   count_j);
+  }
+  template <Depth a_depth, Source, typename V>
+  TF_HSM_DEVICE void MultiplySums(const float* a, const V* b, int begin_k,
+                                  int end_k, int count_i, int columns, int) {
+    MultiplyPanels<a_depth, Depth::kOutside>(a, b, begin_k, end_k, count_i,
+                                             columns);
+  }
+
+ private:
+  template <Depth a_depth, Depth b_depth, typename V>
+  TF_HSM_DEVICE void MultiplyPanels(const float* a, const V* b, int begin_k,
+                                    int end_k, int count_i, int count_j) {
     // One step of 4 at a time, or the registers do not do.
     TF_HSM_NO_UNROLL
     for (int k = begin_k; k < end_k; k += 4) {
@@ -105,10 +110,9 @@ class HotSimt {
     }
   }
 
- private:
   template <Depth depth, typename U>
   TF_HSM_DEVICE static Four<float> FourAlong(const U* panel, int index, int k) {
-    constexpr int kStride = PanelStride<U>(depth, kDepth);
+    constexpr int kStride = PanelStride<U>(depth, kDepth, kHotTile);
     Four<float> values;
     if constexpr (depth == Depth::kInside) {
       const Four<U> stored = LoadFour(panel + index * kStride + k);
@@ -125,18 +129,17 @@ class HotSimt {
 };
 
 // Products of values rounded to tf32 (T = float) or to T, sums in float32:
-// eight warps of 64 x 32 sums. All but weights are rounded already.
+// eight warps of 64 x 32 sums. a is rounded already.
 template <typename T>
 class HotMma {
  public:
   using Weight = T;
   using Input = T;
-  using Coefficient = T;
+  static constexpr bool kTensorCores = true;
   static constexpr int kThreads = 256;
   static constexpr int kBlocks = 2;
   static constexpr int kDepth = 128 / static_cast<int>(sizeof(T));
   static constexpr int kStages = 2;
-  static constexpr int kPieces = 8 / static_cast<int>(sizeof(T));
   static constexpr int kRows = 8;
   static constexpr int kRowStep = 8;  // from Row(m) to Row(m + 1)
   static constexpr int kColumns = 8;
@@ -179,18 +182,18 @@ class HotMma {
   // A warp without sums goes through no k. The shuffle shows the compiler that
   // a warp does not part there, which saves the registers that a second block
   // needs.
-  template <Depth a_depth, Depth b_depth, Source b_source>
-  TF_HSM_DEVICE void Multiply(const T* a, const T* b, int begin_k, int end_k,
-                              int count_i, int count_j) {
+  TF_HSM_DEVICE void Multiply(const T* a, const T* b, int end_k, int count_i,
+                              int count_j) {
     const int warp = ShuffleFrom(WarpIndex(), 0);
     const int first_i = warp % 2 * 64;
     const int first_j = warp / 2 * 32;
     const bool none = first_i >= count_i || first_j >= count_j;
-    const int end = none ? begin_k : end_k;
-    Fragments<a_depth, true> lefts(a, first_i, begin_k);
-    Fragments<b_depth, false> rights(b, first_j, begin_k);
+    const int end = none ? 0 : end_k;
+    constexpr int kStride = PanelStride<T>(Depth::kInside, kDepth, kHotTile);
+    Fragments<T, Depth::kInside, true, kStride> lefts(a, first_i, 0);
+    Fragments<T, Depth::kInside, false, kStride> rights(b, first_j, 0);
     TF_HSM_NO_UNROLL
-    for (int k = begin_k; k < end; k += kStep) {
+    for (int k = 0; k < end; k += kStep) {
       uint32_t left[4][4];
       TF_HSM_UNROLL
       for (int m = 0; m < 4; ++m) lefts.Load(16 * m, left[m]);
@@ -198,9 +201,7 @@ class HotMma {
       for (int n = 0; n < 4; n += 2) {
         uint32_t right[4];
         rights.Load(8 * n, right);
-        if constexpr (b_source == Source::kWeights) {
-          MmaOperand<T>::Round(right);
-        }
+        MmaOperand<T>::Round(right);
         const uint32_t low[2] = {right[0], right[1]};
         const uint32_t high[2] = {right[2], right[3]};
         TF_HSM_UNROLL
@@ -215,61 +216,10 @@ class HotMma {
   }
 
  private:
-  static constexpr int kSize = static_cast<int>(sizeof(T));
   static constexpr int kStep = MmaOperand<T>::kDepth;  // along k
-
-  // Loads 16 numbers from `first` on, times 32 bytes along k, as operand a or
-  // as two operands b: four matrices of 8 numbers x 16 bytes. The second eight
-  // numbers are the matrices 1 and 3 of a, 2 and 3 of b.
-  template <Depth depth, bool is_a>
-  class Fragments {
-   public:
-    TF_HSM_DEVICE Fragments(const T* panel, int first, int k) {
-      constexpr int kHalf = kStep / 2;
-      const int matrix = Lane() / 8;
-      const int index = first + (is_a ? matrix % 2 : matrix / 2) * 8;
-      const int half_k = k + (is_a ? matrix / 2 : matrix % 2) * kHalf;
-      if constexpr (depth == Depth::kInside) {
-        panel += (index + Lane() % 8) * kStride + half_k;
-      } else if constexpr (sizeof(T) == 2) {
-        panel += (half_k + Lane() % 8) * kStride + index;
-      } else {
-        panel += (k + Lane() % 4) * kStride + first + Lane() / 4;
-      }
-      from_ = panel;
-    }
-
-    // Numbers `offset` further, a multiple of 16.
-    TF_HSM_DEVICE void Load(int offset, uint32_t (&words)[4]) const {
-      if constexpr (depth == Depth::kInside) {
-        LoadMatrices<false>(AddressOf(from_) + offset * kStride * kSize, words);
-      } else if constexpr (sizeof(T) == 2) {
-        LoadMatrices<true>(AddressOf(from_) + offset * kSize, words);
-      } else {
-        TF_HSM_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int half = is_a ? i % 2 : i / 2;
-          const int half_k = is_a ? i / 2 : i % 2;
-          words[i] = FloatBits(
-              LoadTogether(from_ + half_k * 4 * kStride + half * 8 + offset));
-        }
-      }
-    }
-
-    TF_HSM_DEVICE void Next() {
-      from_ += depth == Depth::kInside ? kStep : kStep * kStride;
-    }
-
-   private:
-    static constexpr int kStride = PanelStride<T>(depth, kDepth);
-    const T* from_;
-  };
 
   float sums_[4][4][4];
 };
-
-template <>
-struct CoefficientScale<HotMma<half>> : CoefficientScale<MmaProduct<half>> {};
 
 }  // namespace gpu
 }  // namespace tf_hsm
