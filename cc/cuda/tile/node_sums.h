@@ -36,7 +36,7 @@ struct NodeSumArguments {
   Buffers<T> buffers;
 };
 
-// Of the columns of a row and of its bias.
+// Pieces of the columns of a row and of its bias.
 TF_HSM_HOST_DEVICE int64_t ColumnPieces(int64_t width) {
   return CeilDivide(width + 1, kWarp);
 }
