@@ -81,6 +81,7 @@ _PTX_COPTS = CXX_STANDARD + [
     "-DNDEBUG",
     "-Xcompiler=-Wall,-Wextra,-Werror",
     "-DTF_HSM_CUDA_RELEASE=" + CUDA_RELEASE,
+    "-DTF_HSM_PTX",
 ] + (["-ccbin=" + HOST_COMPILER] if HOST_COMPILER else [])
 
 _FRAMEWORK = "@tensorflow//:libtensorflow_framework.so.2"

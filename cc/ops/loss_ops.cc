@@ -170,11 +170,11 @@ state: for the gradient: a scalar in host memory that holds the batch in sorted
   process and on this device, and cannot be made otherwise.
 ignore_classes: labels with loss 0 and no gradient.
 label_smoothing: in [0, 1], the share of each group's target that is spread
-  over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
+  over the group's rows: z_r becomes (1 - s) z_r + s mean z.
 smoothing_prior: nothing, and the mean is the plain one; or one `[rows]`, also of
   a pinned tree's rows, the weight of each row in the mean of its group, in
   [0, 1]: those of a group sum to 1. Only the groups on the labels' paths are
-  read and checked. Needs a label_smoothing above 0.
+  read and, on CPUs, checked. Needs a label_smoothing above 0.
 logit_soft_cap: c > 0: the logits are c tanh(z_r / c); 0: they are z_r. For a
   tree of one group of 9 rows or more, without label_smoothing, not on GPUs.
 z_loss: at least 0; the loss has z_loss times the square of log-sum-exp(z) more.

@@ -51,6 +51,28 @@ def test_wide_groups(name):
     gpu_cases.check_loss(EMULATED, name, (17, 33), np.float32)
 
 
+@pytest.mark.parametrize("smoothing, to_prior", gpu_cases.SMOOTHED)
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        ("random", np.float64),
+        ("one_huge_group", np.float32),
+        ("only_children", np.float32),
+        ("pinned huffman_203", np.float32),
+        (gpu_cases.FORESTS[0], np.float16),
+    ],
+)
+def test_smoothed_labels(name, dtype, smoothing, to_prior):
+    gpu_cases.check_loss(
+        EMULATED,
+        name,
+        (17, 9),
+        dtype,
+        label_smoothing=smoothing,
+        to_prior=to_prior,
+    )
+
+
 @pytest.mark.parametrize("leading_shape", [[], [2, 3], [3, 0]])
 @pytest.mark.parametrize("has_biases", [True, False])
 def test_shapes(has_biases, leading_shape):
@@ -98,6 +120,19 @@ def test_train_step_of_forests(rule, name, dtype):
 def test_train_step_of_pinned_trees(rule, dtype):
     check = gpu_step_cases.check_train_step
     check(EMULATED, rule, "pinned huffman_203", (17, 3), dtype, True)
+
+
+@pytest.mark.parametrize("name", ["random", "pinned huffman_203"])
+def test_train_step_by_smoothed_labels(name):
+    gpu_step_cases.check_train_step(
+        EMULATED,
+        "lazy_adam",
+        name,
+        (17, 3),
+        np.float32,
+        True,
+        label_smoothing=0.25,
+    )
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,23 @@ def test_loss(name, shape, dtype):
     gpu_cases.check_loss(GPU, name, shape, dtype)
 
 
+@pytest.mark.parametrize("smoothing, to_prior", gpu_cases.SMOOTHED)
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("shape", [(5, 3), (252, 50)])
+@pytest.mark.parametrize(
+    "name", ["random", "one_huge_group", *gpu_cases.PINNED, *gpu_cases.FORESTS]
+)
+def test_smoothed_labels(name, shape, dtype, smoothing, to_prior):
+    gpu_cases.check_loss(
+        GPU,
+        name,
+        shape,
+        dtype,
+        label_smoothing=smoothing,
+        to_prior=to_prior,
+    )
+
+
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 def test_loss_in_a_function(dtype):
     gpu_cases.check_loss(GPU, "random", (17, 33), dtype, graph=True)
@@ -117,6 +134,14 @@ def test_broken_trees(case):
 def test_train_step(rule, name, has_biases, dtype):
     gpu_step_cases.check_train_step(
         GPU, rule, name, (67, 33), dtype, has_biases
+    )
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", ["two_level_1013", "pinned huffman_203"])
+def test_train_step_by_smoothed_labels(name, dtype):
+    gpu_step_cases.check_train_step(
+        GPU, "lazy_adam", name, (67, 33), dtype, True, label_smoothing=0.25
     )
 
 

@@ -35,6 +35,9 @@ for _name in (
 ):
     OPS += [f"TfHsm{_name}", f"ResourceTfHsm{_name}"]
 
+# Amounts of label smoothing, and whether it is towards a prior.
+SMOOTHED = [(0.25, False), (0.25, True), (1.0, True)]
+
 # Forests, each below some rows of a tree.
 FORESTS = [f"below {name}" for name in forests.TREES]
 
@@ -108,6 +111,8 @@ def solve(
 ):
     """The loss and gradients of sum(upstream * loss): see evaluation.evaluate.
 
+    The problem's label smoothing and prior are the op's options.
+
     Returns:
         An `oracle.Result` of tensors, those of weights and biases as slices.
     """
@@ -120,6 +125,8 @@ def solve(
             problem.inputs.reshape([*shape, problem.inputs.shape[-1]])
         )
         upstream = tf.constant(problem.upstream.reshape(shape))
+        prior = problem.smoothing_prior
+        prior = None if prior is None else tf.constant(prior)
     sources = [inputs, weights] if biases is None else [inputs, weights, biases]
 
     def run():
@@ -133,6 +140,8 @@ def solve(
                 tree,
                 ignore_class=ignore_class,
                 nodes=nodes,
+                label_smoothing=problem.label_smoothing,
+                smoothing_prior=prior,
             )
         return loss, *tape.gradient(loss, sources, output_gradients=upstream)
 
@@ -142,10 +151,15 @@ def solve(
     return oracle.Result(loss, dx, dw, db[0] if db else None)
 
 
-def check_loss(place, name, shape, dtype, graph=False):
+def check_loss(
+    place, name, shape, dtype, graph=False, label_smoothing=0.0, to_prior=False
+):
     """Every element within its rounding error; types; the touched rows."""
     tree = build(name)
     problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
+    problem = problem.replace(label_smoothing=label_smoothing)
+    if to_prior:
+        problem = problem.replace(smoothing_prior=oracle.random_prior(tree))
     expected, bound = references.hierarchical_softmax(tree, problem)
     rows = references.touched_rows(tree, problem.labels)
     for parameter, label_dtype in [

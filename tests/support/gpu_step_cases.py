@@ -10,7 +10,16 @@ from tests.support.gpu_cases import assert_close, build
 from tests.support.update_rules import built, stepped
 
 
-def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
+def check_train_step(
+    place,
+    rule,
+    name,
+    shape,
+    dtype,
+    has_biases,
+    graph=False,
+    label_smoothing=0.0,
+):
     """Two steps in place, each against NumPy; other rows keep all bits."""
     tree = build(name)
     problem = training.wide_problem(tree, shape, dtype, 0, has_biases)
@@ -21,7 +30,9 @@ def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
         before = training.states(optimizer, variables)
         current = [state[0].astype(problem.weights.dtype) for state in before]
         problem = training.wide_problem(tree, shape, dtype, step).replace(
-            weights=current[0], biases=current[1] if has_biases else None
+            weights=current[0],
+            biases=current[1] if has_biases else None,
+            label_smoothing=label_smoothing,
         )
         value, bound = references.hierarchical_softmax(
             tree, problem, operands=dtype
@@ -34,6 +45,7 @@ def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
                 tree,
                 optimizer,
                 stochastic_rounding=False,
+                label_smoothing=label_smoothing,
             ),
             graph,
         )

@@ -55,8 +55,7 @@ def hierarchical_softmax_loss(
         the group's rows alike (Szegedy et al., 2016: Rethinking the Inception
         Architecture for Computer Vision; here on each softmax of the path). In
         the formula, (1 - s) z_r + s mean(z) stands for z_r, so that a bias of
-        minus infinity makes the losses of its whole group infinite. The weights
-        must not be on a GPU then.
+        minus infinity makes the losses of its whole group infinite.
       nodes: whether labels are rows, each in `[0, tree.num_rows)`, instead of
         classes: of a leaf, `tree.class_rows[c]`, or of an inner node, where no
         more than that is known. The probability of a node is the sum over all
@@ -65,8 +64,9 @@ def hierarchical_softmax_loss(
         label_smoothing, the part of s that each row of a group has, as from
         `tree.row_shares(counts)`, instead of the same for all. Mean(z) is then
         weighted by it. The numbers of a group are in `[0, 1]` and sum to 1;
-        groups that are on no label's path are not looked at. Make a
-        tensor of it once: other arrays are copied at each call.
+        groups that are on no label's path are not looked at. With
+        weights on a GPU, other numbers are not refused. Make a tensor of it
+        once: other arrays are copied at each call.
       logit_soft_cap: c > 0: the logits are c tanh(z_r / c), which are between
         -c and c (Gemma Team, 2024: Gemma 2); None: they are z_r. The tree must
         be flat (`tf_hsm.Tree.flat`) with at least 9 classes, and there is no
@@ -84,7 +84,7 @@ def hierarchical_softmax_loss(
         shape, a label or `smoothing_prior` does not fit; the message names the
         argument, the position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `label_smoothing`, `logit_soft_cap` or `z_loss`.
+        `logit_soft_cap` or `z_loss`.
       ValueError: `label_smoothing` is not in `[0, 1]`, or `logit_soft_cap` or
         `z_loss` is out of its range.
     """

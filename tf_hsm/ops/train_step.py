@@ -77,8 +77,8 @@ def hierarchical_softmax_train_step(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
-      tf.errors.UnimplementedError: a GPU holds the weights, and
-        `label_smoothing`, `logit_soft_cap` or `z_loss`.
+      tf.errors.UnimplementedError: a GPU holds the weights, and there is
+        `logit_soft_cap` or `z_loss`.
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """

@@ -68,6 +68,11 @@ struct Batch {
   int num_ignored = 0;
   int64_t ignored[kMaxIgnored] = {};  // classes without loss
   Precision precision = Precision::kExact;
+  // The share of each group's target that is spread over its rows, in [0, 1],
+  // and [rows of the tree], the share of that for each row of a group; null:
+  // evenly. Any prior is taken as it is. Only the loss reads them.
+  Accumulator<T> label_smoothing = 0;
+  const float* smoothing_prior = nullptr;
   // [size, roots], where walks down begin; null: 0. The loss does not read it.
   const Accumulator<T>* root_log_probs = nullptr;
 };

@@ -28,7 +28,9 @@ class GarbageCheck {
         levels_(c.tree),
         rng_(rng),
         case_(c, precision, rng),
-        starts_(DrawStarts<A>(c, c.size, rng)) {}
+        starts_(DrawStarts<A>(c, c.size, rng)) {
+    case_.Smooth(false, rng);
+  }
 
   void Run() {
     for (int array = 0; array < kArrays; ++array) {

@@ -20,6 +20,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,10 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   const InferenceCase<T> inference(c, precision, rng);
   InferenceCheck<T>(inference).Run();
   if constexpr (kSumsInFloat<T>) TopKCheck<T>(inference).Run();
+  loss.Smooth(std::is_same_v<T, float> && precision == Precision::kExact, rng);
+  loss.MakeReference();
+  LossCheck<T>(loss).Run();
+  UpdateCheck<T>(loss).RunOneRule();
 }
 
 // `number` is that of the case.

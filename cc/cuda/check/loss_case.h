@@ -52,6 +52,22 @@ struct LossCase {
     }
   }
 
+  // Smooths the labels, evenly or towards a prior in which some rows have no
+  // share.
+  void Smooth(bool evenly, std::mt19937* rng) {
+    smoothing = 0.25;
+    prior.assign(evenly ? 0 : tree.num_rows, 0);
+    for (int64_t g = 0; g < tree.num_groups && !evenly; ++g) {
+      const int64_t first = tree.group_offsets[g];
+      const int64_t count = tree.group_offsets[g + 1] - first;
+      double sum = 0;
+      for (int64_t k = 0; k < count; ++k) {
+        sum += prior[first + k] = k == 0 ? 1 : (*rng)() % 4;
+      }
+      for (int64_t k = 0; k < count; ++k) prior[first + k] /= sum;
+    }
+  }
+
   bool Counts(int64_t i) const {
     return labels[i] >= 0 && labels[i] < tree.num_classes && !broken[labels[i]];
   }
@@ -61,6 +77,9 @@ struct LossCase {
     const std::vector<double> weights = ToDoubles(w), inputs = ToDoubles(x);
     const std::vector<double> all_biases = ToDoubles(b);
     const double* used = biases ? all_biases.data() : nullptr;
+    ReferenceOptions options;
+    options.smoothing = smoothing;
+    options.prior = prior.empty() ? nullptr : prior.data();
     loss.assign(size, 0);
     dx.assign(size * width, 0);
     dw.assign(w.size(), 0);
@@ -74,9 +93,9 @@ struct LossCase {
       }
       const double* own = inputs.data() + i * width;
       loss[i] = ReferenceLoss(tree, width, weights.data(), used, own, labels[i],
-                              grads[i], nullptr, dw.data(), db.data());
+                              grads[i], nullptr, dw.data(), db.data(), options);
       ReferenceLoss(tree, width, weights.data(), used, own, labels[i], 1,
-                    dx.data() + i * width, nullptr, nullptr);
+                    dx.data() + i * width, nullptr, nullptr, options);
       for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
         const int64_t g = tree.row_groups[row];
         for (int64_t r = tree.group_offsets[g]; r < tree.group_offsets[g + 1];
@@ -111,7 +130,10 @@ struct LossCase {
       good = good && errors.worst <= allowed;
     }
     if (!same) text += "two runs differ";
-    Line(LineName<T>(name, size, width, precision, what), good, text);
+    const char* labels = smoothing == 0  ? ""
+                         : prior.empty() ? ", smoothed"
+                                         : ", smoothed by a prior";
+    Line(LineName<T>(name, size, width, precision, what + labels), good, text);
   }
 
   const std::string name;
@@ -125,6 +147,8 @@ struct LossCase {
   std::vector<T> w, b, x;
   std::vector<int64_t> labels;
   std::vector<A> grads;
+  double smoothing = 0;      // of labels
+  std::vector<float> prior;  // for smoothing, [rows]; empty: even
   std::vector<bool> broken;  // classes without a right path on the device
   std::vector<double> loss, dx, dw, db;
   std::vector<int64_t> rows;  // of the weights, touched, ascending
@@ -134,7 +158,12 @@ struct LossCase {
 template <typename T>
 struct DeviceCase {
   explicit DeviceCase(const LossCase<T>& c)
-      : w(c.w), b(c.b), x(c.x), labels(c.labels), grads(c.grads) {
+      : w(c.w),
+        b(c.b),
+        x(c.x),
+        labels(c.labels),
+        grads(c.grads),
+        prior(c.prior) {
     batch.tree = c.device_tree->view();
     batch.shape = DescribeTree(c.tree);
     batch.weights = w.data();
@@ -147,11 +176,14 @@ struct DeviceCase {
     batch.num_ignored = 1;
     batch.ignored[0] = LossCase<T>::kIgnored;
     batch.precision = c.precision;
+    batch.label_smoothing = c.smoothing;
+    batch.smoothing_prior = c.prior.empty() ? nullptr : prior.data();
   }
 
   const DeviceArray<T> w, b, x;
   const DeviceArray<int64_t> labels;
   const DeviceArray<Accumulator<T>> grads;
+  const DeviceArray<float> prior;
   Batch<T> batch;
 };
 

@@ -38,6 +38,8 @@ class UpdateCheck {
       }
     }
   }
+  // By one rule: labels do not change how gradients are applied.
+  void RunOneRule() const { CheckUpdate(UpdateRule::kAdagrad, false); }
 
  private:
   struct State {

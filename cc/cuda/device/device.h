@@ -18,6 +18,11 @@
 #define TF_HSM_CROWDED_KERNEL(threads, blocks) \
   __global__ void __launch_bounds__(threads, blocks)
 #define TF_HSM_DEVICE __device__ __forceinline__
+#ifdef TF_HSM_PTX  // for the interpreter, which has no calls
+#define TF_HSM_APART TF_HSM_DEVICE
+#else
+#define TF_HSM_APART __device__ __noinline__
+#endif
 #define TF_HSM_UNROLL _Pragma("unroll")
 #define TF_HSM_UNROLL_4 _Pragma("unroll 4")
 #define TF_HSM_NO_UNROLL _Pragma("unroll 1")
@@ -31,6 +36,7 @@
 #define TF_HSM_KERNEL(threads) void
 #define TF_HSM_CROWDED_KERNEL(threads, blocks) void
 #define TF_HSM_DEVICE inline
+#define TF_HSM_APART inline
 #define TF_HSM_UNROLL
 #define TF_HSM_UNROLL_4
 #define TF_HSM_NO_UNROLL

@@ -32,7 +32,8 @@ std::string Run(const LossLauncher<T>& launcher,
   if (bounds.backward_items > 0) {
     launcher.PerThread(MakePassTerms<Accumulator<T>>, bounds.passes,
                        buffers.plan, bounds.passes, buffers.normalizers,
-                       loss_grads, buffers.pass_terms);
+                       loss_grads, batch.label_smoothing, buffers.pass_terms);
+    launcher.AddNodeSums(loss_grads);
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
       Launch(BackwardLarge<Product>, shape.blocks, kTileThreads,

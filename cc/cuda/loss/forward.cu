@@ -56,6 +56,7 @@ std::string FinishForward(const Batch<T>& batch, const Memory& memory,
   if (warps == 0) return TooWide(batch.width);
   if (buffers.bounds.forward_items > 0) {
     const bool with_dx = outputs.dx != nullptr;
+    launcher.AddNodeSums(nullptr);
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
       Launch(ForwardLarge<Product>, shape.blocks, kTileThreads, in.shared_bytes,

@@ -6,9 +6,10 @@
 // for 32 rows of a group and some of the examples that pass it: what a block
 // does for one item. m and 1 / s are what the forward saved. The logits were
 // kept, or are made again from the rows, which an update reads anyway. x tiles
-// stream, dW stays in registers until the examples are through. In place, the
-// item is the only one that reads or writes its rows, and does so last. A group
-// that is cut by examples leaves partial sums, which MergeRows adds up in
+// stream, dW stays in registers until the examples are through. Where labels
+// are smoothed, the rows' shares are subtracted then (node_sums.h). In place,
+// the item is the only one that reads or writes its rows, and does so last. A
+// group that is cut by examples leaves partial sums, which MergeRows adds up in
 // order.
 //
 // Bytes: x once per 32 rows (from the second cache), the rows once to be read
@@ -24,6 +25,7 @@
 #include "cc/cuda/loss/large_forward.h"
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/largest_grad.h"
+#include "cc/cuda/tile/node_sums.h"
 #include "cc/cuda/tile/product.h"
 #include "cc/cuda/tile/row_output.h"
 
@@ -278,6 +280,7 @@ class LargeBackward {
       StoreParts<kTileThreads>(rows, in_.width, stride,
                                in_.buffers.merge + item.slot * stride);
     } else {
+      SubtractShares<kTileThreads>(in_.buffers, item.node, in_.width, rows);
       EmitRows<kTileThreads, kPieces>(
           out_, rows, in_.width, reinterpret_cast<RowTerms<A>*>(Terms().dz));
     }

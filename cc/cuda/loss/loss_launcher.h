@@ -10,6 +10,7 @@
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/loss/dispatch.h"
 #include "cc/cuda/loss/inputs.h"
+#include "cc/cuda/tile/node_sums.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -42,6 +43,18 @@ struct LossLauncher : Launcher {
     ListBackward(buffers.bounds, buffers.plan,
                  {buffers.backward_items, buffers.small_items, rows, capacity},
                  stream);
+  }
+
+  // What smoothed labels need of each large node: its mean row or, with
+  // `loss_grads`, the sum of its inputs.
+  void AddNodeSums(const Accumulator<T>* loss_grads) const {
+    if (batch.label_smoothing == 0) return;
+    const NodeSumArguments<T> in = {batch.weights, batch.biases, batch.width,
+                                    loss_grads, buffers};
+    const int64_t count =
+        buffers.bounds.forward_items * ColumnPieces(batch.width);
+    PerWarp(SumNodePieces<T>, count, kBlockThreads / kWarp, 0, in);
+    PerWarp(MergeNodePieces<T>, count, kBlockThreads / kWarp, 0, in);
   }
 
   // use(ProductName, arguments) for a kernel at large groups.

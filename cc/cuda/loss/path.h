@@ -6,8 +6,9 @@
 //   m = max m_i;   s = sum exp(m_i - m) s_i;   v = sum exp(m_i - m) v_i
 //   loss = m + log s - z_target;   dx = v / s - w_target
 // or those of hot_logits.h and hot_sums.h, where the v_i are relative to m.
-// Levels are added in the order of the path, pieces in that of their rows, so
-// the sums do not depend on who runs when.
+// Where labels are smoothed, the mean row (node_sums.h) takes its part of the
+// target's. Levels are added in the order of the path, pieces in that of their
+// rows, so the sums do not depend on who runs when.
 //
 // Bytes: the rows of small groups (again from the first cache for dx), one row
 // per large pass, and the partial results. x and dx lie in shared memory.
@@ -19,6 +20,7 @@
 #include <cstdint>
 
 #include "cc/cuda/tile/buffers.h"
+#include "cc/cuda/tile/node_sums.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -49,7 +51,10 @@ class Path {
   using A = Accumulator<T>;
 
   TF_HSM_DEVICE Path(const PathArguments<T>& in, int64_t position)
-      : in_(in), plan_(in.buffers.plan), position_(position) {
+      : in_(in),
+        plan_(in.buffers.plan),
+        smoothing_(in.buffers.smoothing),
+        position_(position) {
     x_ = reinterpret_cast<A*>(SharedMemory()) + 2 * in.width * WarpIndex();
     dx_ = x_ + in.width;
   }
@@ -59,7 +64,7 @@ class Path {
     const int depth = plan_.depths[position_];
     const bool with_dx = in_.out.dx != nullptr;
     for (int64_t d = Lane(); d < in_.width; d += kWarp) {
-      if (in_.small_fanout > 0) {
+      if (in_.small_fanout > 0 || smoothing_.amount > 0) {
         x_[d] = in_.buffers.x[position_ * in_.width + d];
       }
       dx_[d] = 0;
@@ -135,6 +140,17 @@ class Path {
       max = Max(max, z[k]);
       if (k == target) at_target = z[k];
     }
+    const A amount = fanout > 1 ? smoothing_.amount : A(0);
+    if (amount > 0) {
+      A mean = 0;
+      TF_HSM_UNROLL
+      for (int k = 0; k < kMaxSmallFanout; ++k) {
+        if (k >= fanout) break;
+        const A share = smoothing_.Share(step.first_row + k, fanout);
+        if (share > 0) mean += share * z[k];
+      }
+      at_target = smoothing_.Target(at_target, mean);
+    }
     const A shift = Shift(max);
     A sum = 0;
     TF_HSM_UNROLL
@@ -145,13 +161,16 @@ class Path {
     }
     loss_ += shift + Log(sum) - at_target;
     const A scale = 1 / sum;
-    A* probs = in_.buffers.small_probs + pass * in_.small_fanout;
+    A* kept = in_.buffers.small_dz + pass * in_.small_fanout;
     TF_HSM_UNROLL
     for (int k = 0; k < kMaxSmallFanout; ++k) {
       if (k >= fanout) break;
       z[k] *= scale;
-      if (Lane() == k) probs[k] = z[k];
-      if (k == target) z[k] -= 1;
+      if (k == target) z[k] -= 1 - amount;
+      if (amount > 0) {
+        z[k] -= amount * smoothing_.Share(step.first_row + k, fanout);
+      }
+      if (Lane() == k) kept[k] = z[k];
     }
     if (!with_dx) return;
     for (int64_t d = Lane(); d < in_.width; d += kWarp) {
@@ -197,7 +216,12 @@ class Path {
     }
     sum = WarpSum(sum);
     const A scale = 1 / sum;
-    loss_ += shift + Log(sum) - from.target_logits[pass];
+    const A* mean = NodeSums(from, n, in_.width);
+    A at_target = from.target_logits[pass];
+    if (mean != nullptr) {
+      at_target = smoothing_.Target(at_target, Product(mean) + mean[in_.width]);
+    }
+    loss_ += shift + Log(sum) - at_target;
     if (Lane() == 0) {
       from.normalizers[2 * pass] = shift;
       from.normalizers[2 * pass + 1] = scale;
@@ -211,8 +235,19 @@ class Path {
         const A factor = hot ? A(1) : Exp(from.partial_sums[2 * at] - shift);
         v += factor * from.partial_rows[at * in_.width + d];
       }
-      dx_[d] += v * scale - Widen(target[d]);
+      A expected = Widen(target[d]);
+      if (mean != nullptr) {
+        expected += smoothing_.amount * (mean[d] - expected);
+      }
+      dx_[d] += v * scale - expected;
     }
+  }
+
+  // The product of a row and x.
+  TF_HSM_DEVICE A Product(const A* row) const {
+    A sum = 0;
+    for (int64_t d = Lane(); d < in_.width; d += kWarp) sum += row[d] * x_[d];
+    return WarpSum(sum);
   }
 
   // The arrays of the tree contradict each other.
@@ -220,6 +255,7 @@ class Path {
 
   const PathArguments<T>& in_;
   const DevicePlan& plan_;
+  const Smoothing<A>& smoothing_;
   const int64_t position_;
   A* x_;
   A* dx_;

@@ -1,10 +1,10 @@
 // dW and db of small groups, and the sums of partial ones: a warp per item.
 //
-// Small groups have kept probabilities, so that dW = dz^T x needs no weights: a
-// warp takes some of a node's examples and all of its rows that have weights,
-// 128 columns at a time, reading x once per pass. The rows are then in shared
-// memory, written out or applied as in large_backward.h. MergeRows adds the
-// parts of rows that several items shared, in the order of the examples.
+// Small groups have kept gradients of logits, so that dW = dz^T x needs no
+// weights: a warp takes some of a node's examples and all of its rows that have
+// weights, 128 columns at a time, reading x once per pass. The rows are then in
+// shared memory, written out or applied as in large_backward.h. MergeRows adds
+// the parts of rows that several items shared, in the order of the examples.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_ROWS_H_
 #define TF_HSM_CC_CUDA_LOSS_ROWS_H_
@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "cc/cuda/tile/buffers.h"
+#include "cc/cuda/tile/node_sums.h"
 #include "cc/cuda/tile/row_output.h"
 
 namespace tf_hsm {
@@ -60,8 +61,7 @@ TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
     for (int64_t at = begin; at < begin + item.num_examples; ++at) {
       const int64_t pass = plan.Pass(node.level, at);
       const A g = in.loss_grads[plan.order[at]];
-      const int64_t target = plan.path_rows[pass] - node.first_row;
-      const A* probs = in.buffers.small_probs + pass * in.small_fanout;
+      const A* kept = in.buffers.small_dz + pass * in.small_fanout;
       A x[kColumns];
       TF_HSM_UNROLL
       for (int j = 0; j < kColumns; ++j) {
@@ -71,7 +71,7 @@ TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
       TF_HSM_UNROLL
       for (int k = 0; k < kMaxSmallFanout; ++k) {
         if (k >= count) break;
-        const A dz = g * (probs[k] - (k == target ? A(1) : A(0)));
+        const A dz = g * kept[k];
         if (base < kWarp && k == Lane()) db += dz;
         TF_HSM_UNROLL
         for (int j = 0; j < kColumns; ++j) sums[k][j] += dz * x[j];
@@ -174,10 +174,10 @@ MergeRows(RowArguments<T> in) {
     AddParts(pieces, stride * PartStride(in.width), in.width, parts);
     SyncWarp();
     const int64_t before = plan.RowsBefore(n);
-    EmitRows<kWarp>(in.out,
-                    {node.first_weight_row() + k, before + k, 1, parts, 0,
-                     parts + in.width},
-                    in.width, terms);
+    const RowSpan<A> row = {
+        node.first_weight_row() + k, before + k, 1, parts, 0, parts + in.width};
+    if (node.large()) SubtractShares<kWarp>(in.buffers, n, in.width, row);
+    EmitRows<kWarp>(in.out, row, in.width, terms);
     SyncWarp();
   }
 }

@@ -86,8 +86,8 @@ class TileSoftmax {
     TF_HSM_UNROLL
     for (int i = 0; i < kTile / lanes; ++i) {
       const int r = ThreadIndex() % lanes + lanes * i;
-      biases[i] = wanted && row + r < item_.num_rows ? in_.biases[first + r]
-                                                     : T{};
+      biases[i] =
+          wanted && row + r < item_.num_rows ? in_.biases[first + r] : T{};
     }
   }
 

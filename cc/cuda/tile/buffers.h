@@ -8,6 +8,7 @@
 
 #include "cc/cuda/plan/plan.h"
 #include "cc/cuda/tile/pass_terms.h"
+#include "cc/cuda/tile/smoothing.h"
 #include "cc/cuda/tile/tile.h"
 
 namespace tf_hsm {
@@ -41,11 +42,12 @@ struct Buffers {
   using A = Accumulator<T>;
   Bounds bounds;
   DevicePlan plan;
+  Smoothing<A> smoothing;
   // State.
   A* x = nullptr;            // [size, width], sorted; null: only operands
   T* operands = nullptr;     // the same, rounded, for tensor cores
   A* normalizers = nullptr;  // [passes, 2]: max m, 1 / sum exp(z - m); large
-  A* small_probs = nullptr;  // [passes, small_fanout]
+  A* small_dz = nullptr;     // [passes, small_fanout], for a loss_grad of 1
   A* logits = nullptr;       // [bounds.logits]
   // Scratch of the forward.
   PlanScratch plan_scratch;
@@ -54,6 +56,8 @@ struct Buffers {
   A* target_logits = nullptr;     // [passes], of the row on the path; large
   A* partial_sums = nullptr;      // [forward_slots, 2]: m, sum exp(z - m)
   A* partial_rows = nullptr;      // [forward_slots, width]: expected rows
+  // Scratch of both, where labels are smoothed: see node_sums.h.
+  A* node_sums = nullptr;  // [forward_items, PartStride(width)]
   // Scratch of the backward.
   Item* backward_items = nullptr;  // see BackwardLists
   Item* small_items = nullptr;
@@ -108,6 +112,10 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
                       memory.logits_bytes / static_cast<int64_t>(sizeof(A)),
                       shape.hot_items, shape.forward_examples);
   const Bounds& bounds = b.bounds;
+  b.smoothing = {batch.label_smoothing, batch.smoothing_prior};
+  const bool smooths = batch.label_smoothing > 0;
+  const int64_t sums =
+      smooths ? bounds.forward_items * PartStride(batch.width) : 0;
   MemorySizes sizes;
   Arena state(memory.state);
   b.plan.size = batch.size;
@@ -119,18 +127,19 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   state.Take(bounds.nodes, &b.plan.totals);
   state.Take(bounds.nodes, &b.plan.work);
   const int64_t inputs = batch.size * batch.width;
-  if (!shape.tensor_cores || batch.shape.small_fanout > 0) {
+  if (!shape.tensor_cores || batch.shape.small_fanout > 0 || smooths) {
     state.Take(inputs, &b.x);
   }
   if (shape.tensor_cores) state.Take(inputs, &b.operands);
   state.Take(batch.shape.large_depth > 0 ? 2 * bounds.passes : 0,
              &b.normalizers);
-  state.Take(bounds.passes * batch.shape.small_fanout, &b.small_probs);
+  state.Take(bounds.passes * batch.shape.small_fanout, &b.small_dz);
   state.Take(bounds.logits, &b.logits);
   const bool hot = bounds.hot_items > 0;
   sizes.state = state.bytes();
 
   Arena scratch(memory.scratch);
+  scratch.Take(sums, &b.node_sums);
   PlanScratch& p = b.plan_scratch;
   const int64_t most = Larger(batch.size, bounds.nodes);
   scratch.Take(most, &p.keys);
@@ -153,6 +162,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(bounds.forward_slots * batch.width, &b.partial_rows);
   sizes.scratch = scratch.bytes();
   scratch.Rewind();
+  scratch.Take(sums, &b.node_sums);  // the same place
   scratch.Take(bounds.backward_items, &b.backward_items);
   scratch.Take(bounds.small_items, &b.small_items);
   scratch.Take(large ? bounds.passes : 0, &b.pass_terms);

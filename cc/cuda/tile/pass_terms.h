@@ -13,12 +13,13 @@
 namespace tf_hsm {
 namespace gpu {
 
-// dz = scale exp(z - max) - [row is on the path] grad
+// dz = scale exp(z - max) - [row is on the path] grad,
+// but for the part of smoothed labels that node_sums.h subtracts.
 template <typename A>
 struct alignas(16) PassTerms {
   A max;
   A scale;  // grad / sum exp(z - max)
-  A grad;   // of the loss
+  A grad;   // of the loss, times 1 - s where labels are smoothed by s
   // The low 32 bits of the number of the row on the path. No group has 2^32
   // rows (CheckBatch), so they tell its rows apart.
   uint32_t target;
@@ -40,11 +41,12 @@ TF_HSM_DEVICE void CopyTerms(const PassTerms<A>* from, bool wanted,
 template <typename A>
 TF_HSM_KERNEL(kBlockThreads)
 MakePassTerms(DevicePlan plan, int64_t passes, const A* normalizers,
-              const A* loss_grads, PassTerms<A>* terms) {
+              const A* loss_grads, A smoothing, PassTerms<A>* terms) {
   for (int64_t i = BlockIndex() * NumThreads() + ThreadIndex(); i < passes;
        i += NumBlocks() * NumThreads()) {
     const A grad = loss_grads[plan.order[i % plan.size]];
-    terms[i] = {normalizers[2 * i], normalizers[2 * i + 1] * grad, grad,
+    terms[i] = {normalizers[2 * i], normalizers[2 * i + 1] * grad,
+                (1 - smoothing) * grad,
                 static_cast<uint32_t>(plan.path_rows[i])};
   }
 }

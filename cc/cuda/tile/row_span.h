@@ -20,9 +20,9 @@ struct RowSpan {
   int64_t first;  // row of the parameters
   int64_t index;  // of that among the touched rows
   int count;
-  const A* dw;  // count times [width], `stride` apart
+  A* dw;  // count times [width], `stride` apart
   int64_t stride;
-  const A* db;  // [count]
+  A* db;  // [count]
 };
 
 // Threads that work together: a warp or a block.

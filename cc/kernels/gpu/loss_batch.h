@@ -32,10 +32,6 @@ class LossBatch {
   absl::Status Prepare(OpKernelContext* context,
                        const LossAttributes& attributes) {
     const std::vector<int64_t>& ignored = attributes.ignored;
-    if (attributes.label_smoothing > 0) {
-      return absl::UnimplementedError(
-          "label_smoothing is not there for weights on a GPU");
-    }
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes));
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree));
     batch.labels = arguments.labels->data();
@@ -44,6 +40,10 @@ class LossBatch {
       return absl::InvalidArgumentError(
           absl::StrCat("ignore_classes must be at most ", kMaxIgnored,
                        " on a GPU, but are ", ignored.size()));
+    }
+    batch.label_smoothing = attributes.label_smoothing;
+    if (arguments.smoothing_prior != nullptr) {
+      batch.smoothing_prior = Data<float>(*arguments.smoothing_prior);
     }
     batch.num_ignored = static_cast<int>(ignored.size());
     std::copy(ignored.begin(), ignored.end(), batch.ignored);

@@ -28,6 +28,9 @@ struct GpuLossState : LossState {
     // They are those of the op.
     batch.labels = batch.inputs = nullptr;
     batch.weights = batch.biases = nullptr;
+    if (in->arguments.smoothing_prior != nullptr) {
+      smoothing_prior = *in->arguments.smoothing_prior;
+    }
   }
 
   const void* const device;
@@ -35,7 +38,8 @@ struct GpuLossState : LossState {
   const int64_t logits_bytes;
   const std::shared_ptr<const DeviceTree> tree;
   const DeviceMemory memory;
-  StreamPoint planned;  // of the forward: the number of rows is there
+  Tensor smoothing_prior;  // keeps what the batch points at
+  StreamPoint planned;     // of the forward: the number of rows is there
 };
 
 template <typename T>

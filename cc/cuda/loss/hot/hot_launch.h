@@ -12,7 +12,7 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Of the sums; an eighth of a slab is whole fragments of WideMma.
+// The slabs of the sums, an eighth of which is whole fragments of WideMma.
 template <typename Product>
 Slabs HotSlabs(int64_t width) {
   const int64_t count = CeilDivide(width, Product::kSumColumns);

@@ -25,6 +25,7 @@
 
 #include "cc/cuda/loss/hot/hot_load.h"
 #include "cc/cuda/tile/largest_grad.h"
+#include "cc/cuda/tile/node_sums.h"
 #include "cc/cuda/tile/row_output.h"
 #include "cc/cuda/tile/tile.h"
 
@@ -122,11 +123,16 @@ class HotSums {
     SyncBlock();
     const int64_t before =
         out.updates ? 0 : in_.buffers.plan.RowsBefore(item.node);
+    const RowSpan<float> rows = {node.first_row + item.row,
+                                 before + item.row,
+                                 item.num_rows,
+                                 Rows(),
+                                 Stride(),
+                                 Block().bias};
+    SubtractShares<Product::kThreads>(in_.buffers, item.node, in_.width, rows);
     EmitRows<Product::kThreads, 8 / Product::kBlocks>(
-        out,
-        {node.first_row + item.row, before + item.row, item.num_rows, Rows(),
-         Stride(), Block().bias},
-        in_.width, reinterpret_cast<RowTerms<float>*>(Block().coefficients));
+        out, rows, in_.width,
+        reinterpret_cast<RowTerms<float>*>(Block().coefficients));
   }
 
  private:

@@ -35,8 +35,7 @@ class WideMma {
   static constexpr int kColumns = 10;
 
   TF_HSM_DEVICE static int Row(int m) { return m * kRowStep + Lane() / 4; }
-  // Of slabs of so many columns: the thread's first one, and the end of its
-  // warp's.
+  // The thread's first column, and the end of its warp's, in slabs of so many.
   TF_HSM_DEVICE static int FirstColumn(int slab_columns) {
     return WarpIndex() * (slab_columns / kWarps) + Lane() % 4 * 2;
   }
