@@ -36,28 +36,43 @@ def inputs_of(name):
     return np.random.default_rng(1).normal(size=(BATCH, width))
 
 
-def answers(head, inputs, classes, lists):
-    """All answers that have one value, and the gradient of the inputs."""
+def few_answers(head, inputs, classes, lists):
+    """One answer of each exchange, and the gradient of the inputs.
+
+    The graph of all answers on 4 replicas takes a minute on a busy machine.
+    """
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         log_probs = head.log_probs(inputs)
         total = tf.reduce_sum(tf.sin(log_probs))
-    one_input = tf.ones([1, inputs.shape[-1]], inputs.dtype)
-    of_one = head.top_k(one_input, 4, allowed=ALLOWED["one list"]).log_probs
     return [
         log_probs,
         tape.gradient(total, inputs),
         head.log_prob(classes, inputs),
+        *head.top_k(inputs, 4, allowed=lists),
+    ]
+
+
+def answers(head, inputs, classes, lists):
+    """All answers that have one value, and the gradient of the inputs."""
+    one_input = tf.ones([1, inputs.shape[-1]], inputs.dtype)
+    of_one = head.top_k(one_input, 4, allowed=ALLOWED["one list"]).log_probs
+    return [
+        *few_answers(head, inputs, classes, lists),
         tf.repeat(of_one, tf.shape(inputs)[0], 0),
         *head.top_k(inputs, heads.N),
         *head.top_k(
             inputs, 3, threshold=-3.0, beam_width=heads.N, return_pruned=True
         ),
         *head.top_k(inputs, 4, allowed=ALLOWED["one list"], renormalize=True),
-        *head.top_k(inputs, 4, allowed=lists),
         head.predict_class(inputs),
         head.sample(inputs, 3, seed=1, top_k=1),
     ]
+
+
+def answers_on(devices):
+    """The answers that are compared where each worker has so many devices."""
+    return answers if devices == 1 else few_answers
 
 
 def draws(head, inputs):
@@ -88,16 +103,23 @@ def asked(name, devices, start):
         head.load_own_variables(start)
     strategy = heads.strategy_of("workers")
 
-    def on_replicas(function, *values):
-        traced = tf.function(
+    def traced(function):
+        return tf.function(
             lambda *x: strategy.run(functools.partial(function, head), x),
             autograph=False,
         )
-        found = traced(*(heads.split(strategy, x) for x in values))
+
+    def on_replicas(function, *values):
+        values = [heads.split(strategy, x) for x in values]
+        found = traced(function)(*values)
         return [heads.joined(strategy, x) for x in tf.nest.flatten(found)]
 
+    def log_prob(head, inputs, classes):
+        return head.log_prob(classes, inputs)
+
     inputs = inputs_of(name)
-    found = on_replicas(answers, inputs, CLASSES, ALLOWED["lists"])
+    ask = answers_on(devices)
+    found = on_replicas(ask, inputs, CLASSES, ALLOWED["lists"])
     found += on_replicas(draws, inputs)
     questions = [
         lambda: head.top_k(inputs, 3),
@@ -113,12 +135,31 @@ def asked(name, devices, start):
             lambda h, x: tf.function(h.log_probs, autograph=False)(x), inputs
         ),
         lambda: on_replicas(gradient_of_top_k, inputs),
-        lambda: on_replicas(
-            lambda h, x, classes: h.log_prob(classes, x), inputs, WRONG_CLASSES
-        ),
+        lambda: on_replicas(log_prob, inputs, WRONG_CLASSES),
         lambda: on_replicas(lambda h, x: h.sample(x, 3, top_p=0.5), inputs),
     ]
-    return found, [error_of(question) for question in questions]
+    errors = [error_of(question) for question in questions]
+    values = [heads.split(strategy, x) for x in (inputs, CLASSES)]
+    graph = traced(log_prob).get_concrete_function(*values).graph
+    return found, errors, devices_before_assertions(graph)
+
+
+def devices_before_assertions(graph):
+    """For each assertion, how many devices have collectives before it."""
+    found = []
+    for op in graph.get_operations():
+        if op.type != "Assert":
+            continue
+        todo, seen = [op], set()
+        while todo:
+            op = todo.pop()
+            if op not in seen:
+                seen.add(op)
+                todo += [x.op for x in op.inputs] + op.control_inputs
+        found.append(
+            len({x.device for x in seen if x.type.startswith("Collective")})
+        )
+    return found
 
 
 def error_of(function):
@@ -133,10 +174,11 @@ def error_of(function):
 @pytest.mark.parametrize(
     "name, count, devices",
     [
-        ("huffman", 2, 1),
+        ("huffman", 2, 2),
         ("chain", 2, 1),
         ("pinned", 4, 1),
         ("three", 2, 1),
+        ("three", 2, 2),
     ],
 )
 def test_as_on_one_device(name, count, devices, tmp_path):
@@ -147,7 +189,8 @@ def test_as_on_one_device(name, count, devices, tmp_path):
         variable.assign(rng.normal(size=variable.shape))
     one.trainable = False
     inputs = tf.constant(inputs_of(name))
-    wanted = answers(one, inputs, CLASSES, ALLOWED["lists"])
+    ask = answers_on(devices)
+    wanted = ask(one, inputs, CLASSES, ALLOWED["lists"])
     if name in tails.FORMS:
         start = distribute.checkpoint(one).save(tmp_path / "one")
     else:
@@ -157,12 +200,15 @@ def test_as_on_one_device(name, count, devices, tmp_path):
         variable.assign(variable.value / 2)
     probs = np.exp(one.log_probs(inputs))
     found = workers.run(asked, count, name, devices, start)
-    results, errors = zip(*found, strict=True)
+    results, errors, devices_before = zip(*found, strict=True)
     *joined, counts = map(np.concatenate, zip(*results, strict=True))
     assert_near(joined, wanted, 1e-12)
     # Five standard deviations.
     bound = 5 * np.sqrt((probs + 1e-3) / NUM_SAMPLES)
     np.testing.assert_array_less(np.abs(counts / NUM_SAMPLES - probs), bound)
+    # An error of one replica cancels the collectives of the others.
+    for of_worker in devices_before:
+        assert set(of_worker) - {0} == {devices}
     # The first worker may have all shards.
     outside, on_one_device, of_tensor, of_mask, *rest = errors[-1]
     inner, of_gradient, of_class, of_sum = rest

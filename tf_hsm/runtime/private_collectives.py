@@ -14,11 +14,17 @@ from tensorflow.python.eager import context
 def all_gather(replica, values):
     """Returns the values `[n, ...]` of all replicas, `[W n, ...]`.
 
+    A replica has the result when all replicas of its process have it. An error
+    about the values of one replica cancels the collectives that the process has
+    not ended, and other processes would wait for these for ever.
+
     Args:
       replica: the replica's context.
       values: `[n, ...]`, of one shape on all replicas.
     """
-    return _launcher(replica)._all_gather(values, None)
+    gathered = _launcher(replica)._all_gather(values, None)
+    with tf.control_dependencies(_meet(replica, gathered)):
+        return tf.identity(gathered)
 
 
 def all_to_all(replica, values):
@@ -70,23 +76,27 @@ def _launcher(replica):
             "mode, and the first would wait for the others for ever: call "
             "strategy.run in a tf.function"
         )
-    if len(extended.worker_devices) > 1:
-        _meet(replica)
+    _meet(replica)
     number = int(tf.get_static_value(replica.replica_id_in_sync_group))
     local = extended._get_local_replica_id(number)
     return extended._cross_device_ops._launchers[local]
 
 
-def _meet(replica):
+def _meet(replica, *values):
     """Waits until all replicas of this process are traced up to this point.
 
     TensorFlow runs the assertions of a function in the order in which they are
     traced. An assertion that a replica traces after a collective waits for that
     collective, and must not come before an assertion of another replica that
     the collective waits for.
+
+    Returns:
+      The values of all replicas of this process, a list.
     """
+    if len(replica.strategy.extended.worker_devices) == 1:
+        return list(values)
     try:
-        replica.merge_call(lambda strategy: None)
+        return replica.merge_call(_values_here, args=values)
     except RuntimeError as error:
         raise ValueError(
             "a worker with several devices cannot exchange examples within a "
@@ -94,3 +104,9 @@ def _meet(replica):
             "strategy.run takes: call strategy.run in a tf.function, and the "
             "head in the function itself"
         ) from error
+
+
+def _values_here(strategy, *values):
+    """The values of all replicas of this process, a list."""
+    of_values = map(strategy.experimental_local_results, values)
+    return [value for of_value in of_values for value in of_value]
