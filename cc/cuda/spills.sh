@@ -1,8 +1,7 @@
 #!/bin/sh
 # Prints registers, stack and spilled bytes (stores and loads) of every kernel, as
 # rows of a table. Fails if a compiler warns, or if a kernel of the loss spills:
-# more than 320 bytes in BackwardLarge, 80 in HotGradients,
-# any in others.
+# more than 320 bytes in BackwardLarge and HotGradients, any in others.
 #   cc/cuda/spills.sh [file.cu ...]     seconds per file, all unless named
 #   ARCHS=75 cc/cuda/spills.sh          sm_80 and sm_90 unless named
 set -eu
@@ -43,7 +42,7 @@ for source; do
       gsub(/tf_hsm::|gpu::|\(anonymous namespace\)::|void /, "", name)
       sub(/\(.*/, "", name)
       hot = name ~ /Large|Hot|WalkPaths|SmallRows|MergeRows/
-      most = name ~ /^BackwardLarge/ ? 320 : name ~ /^HotGradients/ ? 80 : \
+      most = name ~ /^(BackwardLarge|HotGradients)/ ? 320 : \
         name ~ /^ForwardLarge/ ? 16 : 0
       bad = hot && spilled > most
       printf "| %s | `%s` | %d | %d | %d |%s\n", arch, name, registers,
