@@ -9,6 +9,10 @@
 #
 # The users are synthetic, so that the notebook needs no download, and so that
 # we know the best possible hit rate.
+#
+# To run it, install tf_hsm (its README says how), `pip install matplotlib
+# jupyterlab`, and call `jupyter lab` in this folder. The script beside it needs
+# no Jupyter.
 
 # %%
 import time

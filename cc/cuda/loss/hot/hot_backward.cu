@@ -1,4 +1,4 @@
-// Launches the backward at hot groups: see hot.h.
+// The backward at hot groups: see hot.h.
 
 #include <type_traits>
 
@@ -7,6 +7,26 @@
 
 namespace tf_hsm {
 namespace gpu {
+
+template <typename Product>
+TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
+HotGradients(HotArguments<Product> in, const float* loss_grads,
+             RowOutput<typename Product::Weight> out) {
+  using Sums = HotSums<Product, true>;
+  Sums work(in);
+  const int pieces = in.slabs.count * Sums::kParts;
+  // 32 bits are enough, of hot items, and registers are short.
+  const auto count = static_cast<uint32_t>(
+      in.buffers.plan.counts->work.hot_backward_items * pieces);
+  for (auto i = static_cast<uint32_t>(BlockIndex()); i < count;
+       i += static_cast<uint32_t>(NumBlocks())) {
+    const auto piece = static_cast<int>(i % pieces);
+    if (work.Take(in.buffers.backward_items[i / pieces],
+                  piece % Sums::kParts)) {
+      work.Backward(piece / Sums::kParts, loss_grads, out);
+    }
+  }
+}
 
 template <typename T>
 void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,

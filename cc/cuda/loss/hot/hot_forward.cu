@@ -1,4 +1,4 @@
-// Launches the forward at hot groups: see hot.h.
+// The forward at hot groups: see hot.h.
 
 #include <type_traits>
 
@@ -8,6 +8,21 @@
 
 namespace tf_hsm {
 namespace gpu {
+
+template <typename Product>
+TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
+HotRows(HotArguments<Product> in) {
+  using Sums = HotSums<Product, false>;
+  Sums work(in);
+  const int pieces = in.slabs.count * Sums::kParts;
+  const int64_t count = in.buffers.plan.counts->work.forward_items * pieces;
+  for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
+    const auto piece = static_cast<int>(i % pieces);
+    if (work.Take(in.buffers.forward_items[i / pieces], piece % Sums::kParts)) {
+      work.Forward(piece / Sums::kParts);
+    }
+  }
+}
 
 template <typename T>
 void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,

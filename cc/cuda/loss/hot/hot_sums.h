@@ -372,41 +372,6 @@ class HotSums {
   Product product_;
 };
 
-template <typename Product>
-TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
-HotRows(HotArguments<Product> in) {
-  using Sums = HotSums<Product, false>;
-  Sums work(in);
-  const int pieces = in.slabs.count * Sums::kParts;
-  const int64_t count = in.buffers.plan.counts->work.forward_items * pieces;
-  for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
-    const auto piece = static_cast<int>(i % pieces);
-    if (work.Take(in.buffers.forward_items[i / pieces], piece % Sums::kParts)) {
-      work.Forward(piece / Sums::kParts);
-    }
-  }
-}
-
-template <typename Product>
-TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
-HotGradients(HotArguments<Product> in, const float* loss_grads,
-             RowOutput<typename Product::Weight> out) {
-  using Sums = HotSums<Product, true>;
-  Sums work(in);
-  const int pieces = in.slabs.count * Sums::kParts;
-  // 32 bits are enough, of hot items, and registers are short.
-  const auto count = static_cast<uint32_t>(
-      in.buffers.plan.counts->work.hot_backward_items * pieces);
-  for (auto i = static_cast<uint32_t>(BlockIndex()); i < count;
-       i += static_cast<uint32_t>(NumBlocks())) {
-    const auto piece = static_cast<int>(i % pieces);
-    if (work.Take(in.buffers.backward_items[i / pieces],
-                  piece % Sums::kParts)) {
-      work.Backward(piece / Sums::kParts, loss_grads, out);
-    }
-  }
-}
-
 }  // namespace gpu
 }  // namespace tf_hsm
 

@@ -128,8 +128,8 @@ Outcome RunChecks(const std::string& name) {
 constexpr char kForward[] = "12ForwardLargeINS0_10MmaProductIf";
 constexpr char kBackward[] = "13BackwardLargeINS0_10MmaProductIf";
 constexpr char kHotLogits[] = "9HotLogitsINS0_6HotMmaIf";
-constexpr char kHotRows[] = "7HotRowsINS0_6HotMmaIf";
-constexpr char kHotGradients[] = "12HotGradientsINS0_6HotMmaIf";
+constexpr char kHotRows[] = "7HotRowsINS0_7WideMmaIf";
+constexpr char kHotGradients[] = "12HotGradientsINS0_7WideMmaIf";
 
 struct Mutation {
   std::string kernel;  // of its mangled name
@@ -181,7 +181,7 @@ void CheckFragments() {
                       {"13BackwardLargeINS0_10MmaProductINS_4half", "mma.sync",
                        -1, ExchangeWords(3)});
   ExpectFailure<bfloat16>("matrices not transposed", "hot, in pieces",
-                          {"7HotRowsINS0_6HotMmaINS_8bfloat16", "ldmatrix", -1,
+                          {"7HotRowsINS0_7WideMmaINS_8bfloat16", "ldmatrix", -1,
                            Replace(".trans", "")});
   ExpectFailure<float>("two matrices", "hot, in pieces",
                        {kHotLogits, "ldmatrix", -1, ExchangeWords(0)});
