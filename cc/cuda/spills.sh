@@ -42,8 +42,7 @@ for source; do
       gsub(/tf_hsm::|gpu::|\(anonymous namespace\)::|void /, "", name)
       sub(/\(.*/, "", name)
       hot = name ~ /Large|Hot|WalkPaths|SmallRows|MergeRows/
-      most = name ~ /^(BackwardLarge|HotGradients)/ ? 320 : \
-        name ~ /^ForwardLarge/ ? 16 : 0
+      most = name ~ /^(BackwardLarge|HotGradients)/ ? 320 : 0
       bad = hot && spilled > most
       printf "| %s | `%s` | %d | %d | %d |%s\n", arch, name, registers,
         stack, spilled, bad ? " SPILLS" : ""

@@ -30,6 +30,9 @@ def all_gather(replica, values):
 def all_to_all(replica, values):
     """Returns what each replica has for this one, `[W, ...]`.
 
+    Nothing that follows may fail on one replica alone: see `all_gather`. What
+    can fail is checked before.
+
     Args:
       replica: the replica's context.
       values: `[W, ...]`, of one shape on all replicas: `values[i]` is for

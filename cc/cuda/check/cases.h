@@ -59,6 +59,8 @@ inline std::vector<NamedCase> SmallCases() {
     return Case(FlatTree(265), 320, 5, kHot | kCutRows | kCutExamples);
   });
   add("hot, slabs", [](Rng*) { return Case(FlatTree(20), 85, 130, kHot); });
+  // Three slabs with tensor cores, six without.
+  add("hot, many slabs", [](Rng*) { return Case(FlatTree(9), 85, 650, kHot); });
   add("hot heads", [](Rng*) {
     CheckCase c = Case(TwoLevelTree(300), 200, 36, kHot);
     c.biases = false;

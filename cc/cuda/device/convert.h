@@ -129,8 +129,8 @@ TF_HSM_DEVICE uint32_t NarrowPair(float low, float high) {
 
 TF_HSM_DEVICE float Exp(float value) { return expf(value); }
 TF_HSM_DEVICE double Exp(double value) { return exp(value); }
-// Within some units of the last place times the argument, 0 for a subnormal
-// number: for sums that are rounded to fewer bits.
+// Within some units of the last place times the argument, 0 where the result is
+// subnormal: for sums that are rounded to fewer bits.
 TF_HSM_DEVICE float FastExp(float value) {
 #ifdef __CUDACC__
   constexpr float kLog2E = 1.44269504f;

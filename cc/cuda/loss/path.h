@@ -236,9 +236,7 @@ class Path {
         v += factor * from.partial_rows[at * in_.width + d];
       }
       A expected = Widen(target[d]);
-      if (mean != nullptr) {
-        expected += smoothing_.amount * (mean[d] - expected);
-      }
+      if (mean != nullptr) expected = smoothing_.Target(expected, mean[d]);
       dx_[d] += v * scale - expected;
     }
   }

@@ -3,8 +3,8 @@
 // The target (smoothing.h) is linear in u, so one row per node stands for
 // all rows:
 //
-//   forward:   mean row  W' = sum over rows k of  u_k w_k;   b' = sum of u_k
-//   b_k
+//   forward:   mean row  W' = sum over rows k of  u_k w_k
+//              and  b' = sum of  u_k b_k;
 //              the mean logit is  W' x + b'; dx has  - s W'  more (path.h)
 //   backward:  X' = sum over examples of  g x;   G' = sum of g
 //              dW_k has  - s u_k X'  more, db_k  - s u_k G'  (SubtractShares)

@@ -21,8 +21,8 @@ struct Smoothing {
   TF_HSM_DEVICE A Share(int64_t row, int64_t fanout) const {
     return prior == nullptr ? A(1) / fanout : A(prior[row]);
   }
-  // The expected logit under the target: an infinite logit of a label without
-  // a share is left out.
+  // The expected logit under the target. At s = 1 the label's logit, which may
+  // be infinite, is left out.
   TF_HSM_DEVICE A Target(A label, A mean) const {
     return (amount < 1 ? (1 - amount) * label : A(0)) + amount * mean;
   }

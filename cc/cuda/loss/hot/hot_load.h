@@ -1,4 +1,4 @@
-// Loads of panels, see hot_product.h, and what the kernels of hot groups get.
+// Loads of panels (panel.h), and what the kernels of hot groups get.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_HOT_HOT_LOAD_H_
 #define TF_HSM_CC_CUDA_LOSS_HOT_HOT_LOAD_H_

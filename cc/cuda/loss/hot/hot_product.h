@@ -7,8 +7,9 @@
 // undefined. hot_logits.h multiplies panels with k inside by Multiply,
 // hot_sums.h by MultiplySums of HotSimt, or of WideMma (wide_product.h).
 //
-// A thread has kRows x kColumns sums: At(m, n) is that of Row(m) and Column(n).
-// The sums of one row lie in kRowLanes neighbouring lanes of kRowParts warps.
+// A thread has kRows x kColumns sums: At(m, n) is that of Row(m) and Column(n);
+// in sums of hot_sums.h, of FirstColumn() + ColumnStep(n). The sums of one row
+// lie in kRowLanes neighbouring lanes of kRowParts warps.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_
 #define TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_
@@ -159,15 +160,6 @@ class HotMma {
     return sums_[m / 2][n / 2][m % 2 * 2 + n % 2];
   }
   TF_HSM_DEVICE static float Exp(float value) { return FastExp(value); }
-  TF_HSM_DEVICE static void StorePair(float low, float high, T* to) {
-    if constexpr (sizeof(T) == 2) {
-      *reinterpret_cast<uint32_t*>(to) = NarrowPair<T>(low, high);
-    } else {
-      *reinterpret_cast<Neighbours<float, 2>*>(to) = {BitsFloat(ToTf32(low)),
-                                                      BitsFloat(ToTf32(high))};
-    }
-  }
-
   TF_HSM_DEVICE void Clear() {
     TF_HSM_UNROLL
     for (int m = 0; m < 4; ++m) {

@@ -39,7 +39,14 @@ class HotSums {
   using Source = std::conditional_t<backward, typename Product::Input, T>;
   using Coefficient = typename Product::Coefficient;
 
-  TF_HSM_DEVICE explicit HotSums(const HotArguments<Product>& in) : in_(in) {}
+  TF_HSM_DEVICE explicit HotSums(const HotArguments<Product>& in) : in_(in) {
+    // Columns that no copy reaches are multiplied too, for sums of no use.
+    Source* const all = Block().source[0];
+    for (int i = ThreadIndex(); i < kStages * kSlice * kSourceStride;
+         i += Product::kThreads) {
+      all[i] = Source{};
+    }
+  }
 
   static constexpr int64_t SharedBytes() { return sizeof(Shared); }
   static constexpr int kParts = kHotTile / Product::kSumRows;  // of an item
@@ -118,9 +125,9 @@ class HotSums {
             Block().most / CoefficientScale<Product>::value,
             Rows() + FirstColumn(slab));
       if (slab == 0) AddThreads();
+      SyncBlock();  // the next slab changes what Store reads
     } while (item.slot < 0 && ++slab < in_.slabs.count);
     if (item.slot >= 0) return;
-    SyncBlock();
     const int64_t before =
         out.updates ? 0 : in_.buffers.plan.RowsBefore(item.node);
     const RowSpan<float> rows = {node.first_row + item.row,

@@ -48,7 +48,12 @@ class WideMma {
   }
   TF_HSM_DEVICE static float Exp(float value) { return FastExp(value); }
   TF_HSM_DEVICE static void StorePair(float low, float high, T* to) {
-    HotMma<T>::StorePair(low, high, to);
+    if constexpr (sizeof(T) == 2) {
+      *reinterpret_cast<uint32_t*>(to) = NarrowPair<T>(low, high);
+    } else {
+      *reinterpret_cast<Neighbours<float, 2>*>(to) = {BitsFloat(ToTf32(low)),
+                                                      BitsFloat(ToTf32(high))};
+    }
   }
 
   TF_HSM_DEVICE void Clear() {
