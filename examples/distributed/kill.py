@@ -75,7 +75,7 @@ def trainers(folder, kills, rng):
 
 
 def kill_trainers(training, kills, rng):
-    """Kills those of a `Training`, and ends it; returns what came of it."""
+    """Kills trainers of a `Training`, and ends it; returns what came of it."""
     for i in range(kills):
         training.wait_for("saved step", len(training.lines))
         time.sleep(rng.uniform(0, 0.5))

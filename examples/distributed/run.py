@@ -50,7 +50,7 @@ def run(options, folder):
 
 @contextlib.contextmanager
 def _addresses(options):
-    """Yields those of the cluster, which may be of processes started here."""
+    """Yields the addresses of the cluster, or of processes started here."""
     if options.cluster:
         yield json.loads(options.cluster)
         return

@@ -17,7 +17,7 @@ def head_share(model, tokens, labels, step_ms):
     alone is timed, forward and backward to its inputs, kernel and bias. The
     optimizer's update of the head is not in it.
 
-    Both times are those of the processors: the head is not timed at the same
+    Both times are processor times: the head is not timed at the same
     moment as the steps, and durations depend on what else the machine does.
 
     Args:

@@ -184,8 +184,8 @@ def build(settings, text, learning_rate):
 def add_penalties(model, settings):
     """Adds the L2 penalties that a saved model does not have.
 
-    They are those of all matrices between embedding and head, and of the full
-    softmax; the other heads are made with theirs.
+    All matrices between embedding and head get one, and the full softmax. The
+    other heads are made with theirs.
     """
     if not settings.l2:
         return

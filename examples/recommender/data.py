@@ -78,8 +78,8 @@ class Shop:
         """Returns `[num_new]`: an ordinary item of each new one's topic.
 
         A shop knows the category of an item before anyone buys it. The most
-        frequent items would not do: `Tree.from_data` puts those of all topics
-        into one group.
+        frequent items would not do: `Tree.from_data` puts the most frequent
+        items of all topics into one group.
         """
         topics = np.flatnonzero(self._launched >= 0)
         order = np.argsort(self._launched[topics])

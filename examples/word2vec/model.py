@@ -28,13 +28,13 @@ _OPTIMIZERS = {
 class Model:
     """Vectors of words that predict words by a hierarchical softmax.
 
-    Each example is a step of its own size, as in word2vec; the steps of a batch
-    are those of the tables before it, added up.
+    Each example is a step of its own size, as in word2vec. The examples of a
+    batch see the same tables, and their steps are added up.
 
     Attributes:
         tree: the Huffman tree of the words; a binary one is pinned.
         vectors: a variable `[N, width]`, the result.
-        weights: a variable `[rows, width]`, those of the tree.
+        weights: a variable `[rows, width]`, the tree's rows.
     """
 
     def __init__(self, counts, settings):

@@ -80,7 +80,7 @@ def keep_probabilities(counts, sample):
 
 
 def neighbours(sentences, reaches, order):
-    """Pairs every word with those of its window.
+    """Pairs every word with the words of its window.
 
     Args:
         sentences: `[m]`, equal for words of the same sentence.
