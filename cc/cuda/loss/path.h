@@ -6,9 +6,9 @@
 //   m = max m_i;   s = sum exp(m_i - m) s_i;   v = sum exp(m_i - m) v_i
 //   loss = m + log s - z_target;   dx = v / s - w_target
 // or those of hot_logits.h and hot_sums.h, where the v_i are relative to m.
-// Where labels are smoothed, the mean row (node_sums.h) takes its part of the
-// target's. Levels are added in the order of the path, pieces in that of their
-// rows, so the sums do not depend on who runs when.
+// Where labels are smoothed, the mean row (node_sums.h) takes a part of the
+// target row's place. Levels are added in the order of the path, and pieces in
+// the order of their rows, so the sums do not depend on who runs when.
 //
 // Bytes: the rows of small groups (again from the first cache for dx), one row
 // per large pass, and the partial results. x and dx lie in shared memory.

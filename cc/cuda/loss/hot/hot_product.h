@@ -7,9 +7,9 @@
 // undefined. hot_logits.h multiplies panels with k inside by Multiply,
 // hot_sums.h by MultiplySums of HotSimt, or of WideMma (wide_product.h).
 //
-// A thread has kRows x kColumns sums: At(m, n) is that of Row(m) and Column(n);
-// in sums of hot_sums.h, of FirstColumn() + ColumnStep(n). The sums of one row
-// lie in kRowLanes neighbouring lanes of kRowParts warps.
+// A thread has kRows x kColumns sums: At(m, n) is the sum in Row(m) and
+// Column(n), or FirstColumn() + ColumnStep(n) in hot_sums.h. The sums of one
+// row lie in kRowLanes neighbouring lanes of kRowParts warps.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_
 #define TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_
