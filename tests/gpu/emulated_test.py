@@ -179,6 +179,15 @@ def test_given_classes(name, dtype, label_dtype):
     )
 
 
+@pytest.mark.parametrize("lists", [1, 7])
+@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
+@pytest.mark.parametrize(
+    "name", ["two_level_100", "random", "single_class", "pinned binary_37"]
+)
+def test_allowed(name, dtype, lists):
+    gpu_inference_cases.check_allowed(EMULATED, name, dtype, lists)
+
+
 @pytest.mark.parametrize("kind", [None, "ties"])
 @pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
 @pytest.mark.parametrize(

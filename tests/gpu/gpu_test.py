@@ -185,6 +185,13 @@ def test_given_classes(name, dtype, label_dtype):
     )
 
 
+@pytest.mark.parametrize("lists", [1, 7])
+@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
+@pytest.mark.parametrize("name", TREES)
+def test_allowed(name, dtype, lists):
+    gpu_inference_cases.check_allowed(GPU, name, dtype, lists, tf.Variable)
+
+
 @pytest.mark.parametrize("kind", [None, "ties"])
 @pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
 @pytest.mark.parametrize("name", TREES)

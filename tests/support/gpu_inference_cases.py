@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import inference_reference as reference
-from tests.support import oracle, references
+from tests.support import masks, oracle, references
 from tests.support.gpu_cases import build
 from tests.support.gpu_error_cases import check_broken_tensors
 from tf_hsm.ops import top_k
@@ -147,6 +147,39 @@ def check_top_k(place, name, shape, dtype, parameter=tf.constant, kind=None):
     np.testing.assert_array_equal(best, reference.ranking(values)[:, 0])
 
 
+def check_allowed(place, name, dtype, lists, parameter=tf.constant):
+    """The bits and the order of a sort of the allowed classes; draws of them.
+
+    Args:
+      lists: 1, of all inputs; or 7, one for each.
+    """
+    tree = build(name)
+    problem = references.random_problem(tree, 7, 5, dtype, seed=lists)
+    arguments = arguments_of(place, problem, parameter)
+    values = place.run(
+        lambda: tf_hsm.hierarchical_softmax_log_probs(*arguments, tree)
+    ).numpy()
+    for chance in (0.0, 0.05, 0.5, 1.0):
+        mask = masks.random_mask(tree, chance, lists)
+        allowed = masks.lists_of(mask)
+        k = min(tree.num_classes, MOST, 6)
+        found = place.run(
+            lambda allowed=allowed, k=k: tf_hsm.hierarchical_softmax_top_k(
+                *arguments, tree, k, allowed=allowed
+            )
+        )
+        masks.check(found, values, mask, k, exact=True)
+        drawn = place.run(
+            lambda allowed=allowed: tf_hsm.hierarchical_softmax_sample(
+                *arguments, tree, 4, seed=1, allowed=allowed
+            )
+        ).numpy()
+        for classes, row in zip(
+            drawn, np.broadcast_to(mask, values.shape), strict=True
+        ):
+            assert row[classes].all() if row.any() else (classes == -1).all()
+
+
 # How draws are restricted.
 RESTRICTED = [
     {},
@@ -267,7 +300,6 @@ def check_refusals(place):
     sample = tf_hsm.hierarchical_softmax_sample
     for function, message in [
         (lambda: find(*arguments, tree, 2, beam_width=4), "beam_width = 4: th"),
-        (lambda: find(*arguments, tree, 2, allowed=[1]), "allowed.* a GPU"),
         (lambda: find(*arguments, tree, 1025), "k = 1025 is above 1024"),
         (lambda: find(*double, tree, 2), "k: .* float64 weights"),
         (lambda: sample(*double, tree, 2, top_k=3), "top_k: .* float64"),

@@ -5,7 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, label_sets
-from tf_hsm.runtime.tree_tensors import mask_tensors
+from tf_hsm.runtime.tree_tensors import cpu_of, mask_tensors
 from tf_hsm.tree.check import check_is_tree
 
 
@@ -117,14 +117,16 @@ class AllowedClasses:
         """The arguments of the op that searches a tree for its best classes."""
         class_ranks, row_spans = mask_tensors(tree, near)
         size = self.num_classes
-        ranks = tf.gather(class_ranks, tf.minimum(self.lists, size - 1))
-        ranks = tf.sort(tf.where(self.lists < size, ranks, size), -1)
-        counts = tf.reduce_sum(tf.cast(ranks < size, tf.int64), -1)
-        return {
-            "row_spans": [row_spans],
-            "allowed_ranks": [tf.boolean_mask(ranks, ranks < size)],
-            "allowed_splits": [tf.pad(tf.cumsum(counts), [[1, 0]])],
-        }
+        # The op takes them in host memory, where class_ranks are.
+        with tf.device(cpu_of(near)):
+            ranks = tf.gather(class_ranks, tf.minimum(self.lists, size - 1))
+            ranks = tf.sort(tf.where(self.lists < size, ranks, size), -1)
+            counts = tf.reduce_sum(tf.cast(ranks < size, tf.int64), -1)
+            return {
+                "row_spans": [row_spans],
+                "allowed_ranks": [tf.boolean_mask(ranks, ranks < size)],
+                "allowed_splits": [tf.pad(tf.cumsum(counts), [[1, 0]])],
+            }
 
 
 # Those where all classes are allowed.

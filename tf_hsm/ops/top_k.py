@@ -13,7 +13,6 @@ from tf_hsm.ops.log_probs import (
     renormalized,
 )
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
-from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.tree import Forest, Tree
 
 
@@ -126,7 +125,7 @@ def hierarchical_softmax_top_k(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights, and k is above
-        1,024, `beam_width` or `allowed` is given, or they are float64.
+        1,024, `beam_width` is given, or they are float64.
       ValueError: `beam_width` is below 1; `threshold` is NaN, or stands beside
         `bounds`; `renormalize` without `allowed`, or
         of a forest of several trees without root_log_probs; `rescore` is below
@@ -216,17 +215,15 @@ def _search(
     mask=None,
 ):
     place = contextlib.nullcontext()
-    if mask is not None:
-        place = cpu_only(weights, "allowed")
-    elif beam_width is not None and (
+    if beam_width is not None and (
         private_tensorflow.variable_of(weights) is None
     ):
         # GPUs have no beams. An op on a variable runs where the variable is.
         place = tf.device("CPU:0")
+    allowed = NO_MASK
+    if mask is not None:
+        allowed = mask.search_arguments(tree, weights)
     with place:
-        allowed = NO_MASK
-        if mask is not None:
-            allowed = mask.search_arguments(tree, weights)
         return call.downward(
             "tf_hsm_top_k",
             weights,

@@ -41,14 +41,23 @@ struct SearchShape {
 template <typename T>
 SearchShape FitSearch(const Batch<T>& batch, int64_t k, int64_t max_bytes);
 
-// What is wanted of a search.
+// Lists of classes by their depth-first ranks (TreeView::class_ranks), in
+// device memory and believed: list i is that of the ranks [splits[i], splits[i
+// + 1]), which do not fall.
+struct AllowedRanks {
+  const int64_t* ranks = nullptr;
+  const int64_t* splits = nullptr;  // [num_lists + 1]; null: all classes
+  int64_t num_lists = 0;            // 1 for all examples; or as many as these
+};
+
+// What is wanted of a search. Where these are fewer classes than k,
+// log-probability minus infinity and class -1 stand for the others.
 struct WantedClasses {
   int64_t k = 1;
   // [size], or null. Only classes whose log-probability is at least this are
-  // wanted (NaN: any), and none below a node of minus infinity; where they are
-  // fewer than k, log-probability minus infinity and class -1 stand for the
-  // others.
+  // wanted (NaN: any), and none below a node of minus infinity.
   const float* bounds = nullptr;
+  AllowedRanks allowed;
 };
 
 // The k best classes of each example, best first, of equal ones the smaller

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cc/cuda/api/gpu.h"
+#include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/predict/places.h"
 
@@ -20,6 +21,7 @@ struct SearchBuffers {
   Places places;
   const float* root_log_probs = nullptr;  // of the batch
   const float* wanted = nullptr;          // WantedClasses::bounds
+  AllowedRanks allowed;
   int64_t size = 0;                       // examples
   int64_t columns = 0;                    // of logits and lists
   int64_t parts = 0;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cc/cuda/predict/allowed.h"
 #include "cc/cuda/predict/best_keys.h"
 #include "cc/cuda/predict/search.h"
 
@@ -21,7 +22,11 @@ TF_HSM_DEVICE float StartAt(const SearchBuffers& in, int64_t example,
                             int64_t place) {
   const float far = static_cast<float>(INFINITY);
   const float start = StartOf(in.tree, in.root_log_probs, example, place);
-  if (IsUnwanted(in, start)) return far;
+  const int64_t group = GroupAt(in.places, place);
+  if (IsUnwanted(in, start) ||
+      !IsAllowed(in.tree, in.allowed, example, group)) {
+    return far;
+  }
   return start == far ? static_cast<float>(NAN) : start;
 }
 

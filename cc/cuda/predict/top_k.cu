@@ -3,13 +3,13 @@
 // A node is at least as probable as any class below it, in floating point too.
 // So a group matters to an example only if its node is at least as probable as
 // the k-th best class found so far (docs/math.md, section 12), and if it is
-// wanted at all. The top levels
-// are opened by all examples. Then come two sweeps over the levels below. In
-// the first, an example opens its best nodes of each level only, which finds
-// good classes; in the second, every node left that could matter, of which
-// there are few once the k-th class is good. A level that is too large for the
-// scratch is swept piece by piece, and each piece raises the bound for those
-// after it.
+// wanted at all: a node without an allowed class below it is not. The top
+// levels are opened by all examples. Then come two sweeps over the levels
+// below. In the first, an example opens its best nodes of each level only,
+// which finds good classes; in the second, every node left that could matter,
+// of which there are few once the k-th class is good. A level that is too large
+// for the scratch is swept piece by piece, and each piece raises the bound for
+// those after it.
 //
 //   NodeLogits    the logits of the piece, for those who open its groups
 //   OpenGroups    log-probabilities; nodes get their bound, classes that could
@@ -25,6 +25,7 @@
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
+#include "cc/cuda/predict/allowed.h"
 #include "cc/cuda/predict/best_keys.h"
 #include "cc/cuda/predict/examples.h"
 #include "cc/cuda/predict/log_sum.h"
@@ -76,6 +77,7 @@ OpenGroups(SearchBuffers in, OpenArguments what) {
       const bool could_matter = log_prob >= least || least == none;
       if (what.leaves_only && !could_matter) continue;
       const int64_t below = row_below[r];
+      if (!IsAllowed(tree, in.allowed, e, below)) continue;
       if (below > group && below < tree.num_groups &&
           !IsUnwanted(in, log_prob)) {
         in.bounds[PlaceOf(in.places, below) * in.size + e] = log_prob;
@@ -136,6 +138,7 @@ class TopKSearch {
     LayOutSearch(batch, shape, wanted.k, &arena, &x_, &b_);
     b_.places = levels.places;
     b_.wanted = wanted.bounds;
+    b_.allowed = wanted.allowed;
   }
 
   void Run(float* log_probs, int64_t* classes) {
@@ -281,6 +284,9 @@ std::string TopK(const Batch<T>& batch, const Levels& levels,
                       [&](int64_t begin, const Batch<T>& part) {
                         WantedClasses own = wanted;
                         if (own.bounds != nullptr) own.bounds += begin;
+                        if (own.allowed.num_lists > 1) {
+                          own.allowed.splits += begin;
+                        }
                         TopKSearch<T>(part, levels, shape, own, scratch, stream)
                             .Run(log_probs + begin * k, classes + begin * k);
                         return std::string();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/core/api/class_mask.h"
 #include "cc/cuda/api/best_classes.h"
 #include "cc/cuda/api/inference.h"
 #include "cc/kernels/common/op_kernel.h"
@@ -33,17 +34,41 @@ absl::Status CheckFindBest(const char* name, int64_t k) {
                    ", the most on a GPU; keep the weights on the CPU"));
 }
 
-// Fills best.log_probs and best.classes. `bounds`: see WantedClasses.
+// A copy of a mask's lists, which it checks, in device memory.
+class DeviceMask {
+ public:
+  absl::Status Copy(OpKernelContext* context, const ClassMask& mask,
+                    int64_t num_classes) {
+    TF_RETURN_IF_ERROR(StatusOf(CheckMask(mask, num_classes)));
+    std::vector<int64_t> numbers(mask.splits, mask.splits + mask.num_lists + 1);
+    numbers.insert(numbers.end(), mask.ranks, mask.ranks + mask.num_ranks);
+    const int64_t bytes = numbers.size() * sizeof(int64_t);
+    TF_RETURN_IF_ERROR(memory_.Allocate(context, bytes));
+    TF_RETURN_IF_ERROR(
+        CopyToDevice(context, numbers.data(), bytes, memory_.data()));
+    const int64_t* splits = static_cast<const int64_t*>(memory_.data());
+    ranks_ = {splits + mask.num_lists + 1, splits, mask.num_lists};
+    return absl::OkStatus();
+  }
+
+  const AllowedRanks& ranks() const { return ranks_; }
+
+ private:
+  DeviceMemory memory_;
+  AllowedRanks ranks_;
+};
+
+// Fills best.log_probs and best.classes; best.k is that of `wanted`.
 template <typename T>
 absl::Status FindBest(OpKernelContext* context, const BestClasses& best,
-                      const float* bounds, InferenceBatch<T>* in) {
+                      const WantedClasses& wanted, InferenceBatch<T>* in) {
   if constexpr (std::is_same<T, double>::value) {
     return CheckFindBest<T>("top_k", best.k);
   } else {
     const SearchShape shape = FitSearch(in->batch, best.k, kMaxScratchBytes);
     const int64_t bytes = TopKBytes(in->batch, best.k, shape);
     TF_RETURN_IF_ERROR(in->scratch.Allocate(context, bytes));
-    return StatusOf(TopK<T>(in->batch, in->levels(), {best.k, bounds}, shape,
+    return StatusOf(TopK<T>(in->batch, in->levels(), wanted, shape,
                             const_cast<float*>(best.log_probs),
                             const_cast<int64_t*>(best.classes),
                             in->scratch.data(), StreamOf(context)));
@@ -67,12 +92,12 @@ struct TopKOp : SigmoidAttributes {
           ": there are no beams on a GPU; leave it out, or keep the weights on "
           "the CPU"));
     }
-    if (wanted.has_mask) {
-      return absl::UnimplementedError(
-          "allowed_ranks: there are no masks on a GPU; leave them out, or keep "
-          "the weights on the CPU");
-    }
     TF_RETURN_IF_ERROR(CheckFindBest<T>("k", wanted.k));
+    DeviceMask mask;
+    if (wanted.has_mask) {
+      const int64_t classes = in.arguments.tree.num_classes;
+      TF_RETURN_IF_ERROR(mask.Copy(context, wanted.mask, classes));
+    }
     TopKOutputs<float> out;
     TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));
     const BestClasses best = {in.batch.size, wanted.k, out.log_probs,
@@ -80,7 +105,8 @@ struct TopKOp : SigmoidAttributes {
     // The bounds are float32: CheckFindBest refuses float64.
     const float* bounds =
         wanted.bounds == nullptr ? nullptr : Data<const float>(*wanted.bounds);
-    TF_RETURN_IF_ERROR(FindBest(context, best, bounds, &in));
+    TF_RETURN_IF_ERROR(
+        FindBest(context, best, {best.k, bounds, mask.ranks()}, &in));
     return StatusOf(
         SplitBest(best, out.best_class, out.num_pruned, StreamOf(context)));
   }
@@ -163,8 +189,9 @@ struct SampleOp : TreeAttributes {
                               static_cast<const int64_t*>(ids.data())};
     DeviceMemory shares, bounds;
     TF_RETURN_IF_ERROR(UseShares(context, &shares, &bounds, in));
-    TF_RETURN_IF_ERROR(
-        FindBest(context, best, static_cast<const float*>(bounds.data()), in));
+    const WantedClasses wanted = {
+        k, static_cast<const float*>(bounds.data()), {}};
+    TF_RETURN_IF_ERROR(FindBest(context, best, wanted, in));
     TF_RETURN_IF_ERROR(StatusOf(DrawFromBest(
         best, options.top_p, ArgumentsOf(options), classes,
         static_cast<int32_t*>(too_few.data()), StreamOf(context))));
