@@ -150,8 +150,7 @@ def check_top_k(place, name, shape, dtype, parameter=tf.constant, kind=None):
 def check_allowed(place, name, dtype, lists, parameter=tf.constant):
     """The bits and the order of a sort of the allowed classes; draws of them.
 
-    Args:
-      lists: 1, of all inputs; or 7, one for each.
+    `lists` is 1, of all inputs; or 7, one for each.
     """
     tree = build(name)
     problem = references.random_problem(tree, 7, 5, dtype, seed=lists)

@@ -17,7 +17,7 @@ from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.runtime import quantized_rows
 from tf_hsm.runtime.quantized_rows import QuantizedRows
-from tf_hsm.runtime.tree_tensors import array_tensors
+from tf_hsm.runtime.tree_tensors import device_array
 from tf_hsm.tree import Forest, Tree
 from tf_hsm.tree.check import check_is_tree
 
@@ -73,9 +73,8 @@ class RowShares:
         self.shares = shares.astype(np.float32)
 
     def tensor(self, near):
-        """Returns the shares as a tensor on the machine of a variable."""
-        (tensor,) = array_tensors(self, ["shares"], near)
-        return tensor
+        """Returns the shares as a tensor on the device of a variable."""
+        return device_array(self, "shares", near)
 
 
 # A tuple would do, but Keras would take its variables for a layer's.

@@ -41,7 +41,7 @@ MaskTensors = collections.namedtuple(
 # What stands for an array of the classes where labels are rows.
 _OF_ROWS = {"class_rows": "rows", "class_ranks": "row_ranks"}
 
-# tree -> (CPU, name) -> tensor
+# tree -> (device, name) -> tensor
 _cache = weakref.WeakKeyDictionary()
 # Such a cache of variables, or None.
 _variables = contextvars.ContextVar("_variables", default=None)
@@ -101,6 +101,13 @@ def array_tensors(owner, names, near=None):
     return _tensors(owner, names, near)
 
 
+def device_array(owner, name, near):
+    """As `array_tensors`, of one array, on the very device of a variable."""
+    variable = private_tensorflow.variable_of(near)
+    place = cpu_of(near) if variable is None else variable.device
+    return _tensors_at(place, owner, [name])[0]
+
+
 def _labelled_tensors(kind, tree, near, nodes):
     check_is_tree(tree)
     of_labels = _OF_ROWS if nodes else {}
@@ -109,7 +116,10 @@ def _labelled_tensors(kind, tree, near, nodes):
 
 
 def _tensors(tree, names, near):
-    place = cpu_of(near)
+    return _tensors_at(cpu_of(near), tree, names)
+
+
+def _tensors_at(place, tree, names):
     cache, make = _variables.get(), _variable
     if cache is None:
         cache, make = _cache, tf.constant

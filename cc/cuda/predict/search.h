@@ -22,8 +22,8 @@ struct SearchBuffers {
   const float* root_log_probs = nullptr;  // of the batch
   const float* wanted = nullptr;          // WantedClasses::bounds
   AllowedRanks allowed;
-  int64_t size = 0;                       // examples
-  int64_t columns = 0;                    // of logits and lists
+  int64_t size = 0;     // examples
+  int64_t columns = 0;  // of logits and lists
   int64_t parts = 0;
   int k = 0;
   float* z = nullptr;          // [size, columns], logits of a piece
