@@ -20,23 +20,20 @@ readonly out=$(cd "$1" && pwd) compiler=${2:-aarch64-linux-gnu-g++}
 readonly emulator=${3:-qemu-aarch64-static}
 readonly flags=(-std=c++17 -O2 -I. -Wno-psabi -DTF_HSM_ISA=baseline)
 
-compile() {
-  local object=$out/${1//\//_}.o
-  [[ $object -nt $1 ]] || "$compiler" "${flags[@]}" -c "$1" -o "$object"
-}
-
+rm -f "$out"/*.o
 mapfile -t tests < <(find cc/core -name '*_test.cc' | sort)
 mapfile -t sources < <(find cc/core -name '*.cc' ! -name '*_test.cc' | sort)
 objects=()
 for source in "${sources[@]}" "${tests[@]}"; do
   while (($(jobs -rp | wc -l) >= $(nproc))); do wait -n; done
-  compile "$source" &
+  "$compiler" "${flags[@]}" -c "$source" -o "$out/${source//\//_}.o" &
   [[ $source == *_test.cc ]] || objects+=("$out/${source//\//_}.o")
 done
 wait
 failed=0
 for test in "${tests[@]}"; do
-  "$compiler" -static -pthread "$out/${test//\//_}.o" "${objects[@]}" -o "$out/test"
+  "$compiler" -static -pthread "$out/${test//\//_}.o" "${objects[@]}" \
+    -o "$out/test"
   if "$emulator" "$out/test" >"$out/log" 2>&1; then
     echo "passed  $test"
   else
