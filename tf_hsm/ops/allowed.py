@@ -74,7 +74,7 @@ class AllowedClasses:
         )
         lists = tf.where(classes >= 0, classes, size)
         lists = tf.pad(lists, [[0, 0], [0, 1]], constant_values=size)
-        return cls(tf.sort(lists, -1), size)
+        return cls(_ascending(lists), size)
 
     def contain(self, classes):
         """Which of the classes `[..., C]` of each input are allowed, bool."""
@@ -117,16 +117,16 @@ class AllowedClasses:
         """The arguments of the op that searches a tree for its best classes."""
         class_ranks, row_spans = mask_tensors(tree, near)
         size = self.num_classes
-        # The op takes them in host memory, where class_ranks are.
+        # A gather on a GPU would copy all class_ranks there in each call.
         with tf.device(cpu_of(near)):
             ranks = tf.gather(class_ranks, tf.minimum(self.lists, size - 1))
-            ranks = tf.sort(tf.where(self.lists < size, ranks, size), -1)
-            counts = tf.reduce_sum(tf.cast(ranks < size, tf.int64), -1)
-            return {
-                "row_spans": [row_spans],
-                "allowed_ranks": [tf.boolean_mask(ranks, ranks < size)],
-                "allowed_splits": [tf.pad(tf.cumsum(counts), [[1, 0]])],
-            }
+        ranks = _ascending(tf.where(self.lists < size, ranks, size))
+        counts = tf.reduce_sum(tf.cast(ranks < size, tf.int64), -1)
+        return {
+            "row_spans": [row_spans],
+            "allowed_ranks": [tf.boolean_mask(ranks, ranks < size)],
+            "allowed_splits": [tf.pad(tf.cumsum(counts), [[1, 0]])],
+        }
 
 
 # Those where all classes are allowed.
@@ -147,6 +147,15 @@ def _classes_of_mask(mask, size):
         "allowed must have a boolean for each class of the tree",
     )
     return tf.where(mask)[:, 0]
+
+
+def _ascending(lists):
+    """Sorts each list; most are sorted already, and need a look alone."""
+    return tf.cond(
+        tf.reduce_all(lists[:, 1:] >= lists[:, :-1]),
+        lambda: lists,
+        lambda: tf.sort(lists, -1),
+    )
 
 
 def _checked(classes, size):
