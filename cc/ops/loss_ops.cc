@@ -157,8 +157,8 @@ inputs: `[..., width]`.
 group_offsets: `[groups + 1]`; group g owns rows [offsets[g], offsets[g + 1]).
 group_parents: `[groups]`, the row above each group, -1 for a root's.
 class_rows: `[classes]`, the leaf of each class; or all `[rows]`, where labels
-  are nodes, not on GPUs: then class_ranks are their places in depth-first order,
-  each before those of the nodes below it.
+  are nodes: then class_ranks are their places in depth-first order, each before
+  the nodes below it.
 row_groups: `[rows]`, the group of each row.
 class_ranks: `[classes]`, the depth-first rank of each class's leaf, tree after
   tree.

@@ -252,10 +252,6 @@ def test_a_gpu_refuses(monkeypatch):
         log_prob(
             weights, None, labels[:, None], problem.inputs, tree, nodes=True
         )
-    with pytest.raises(tf.errors.UnimplementedError, match="allowed is not"):
-        tf_hsm.hierarchical_softmax_top_k(
-            weights, None, problem.inputs, tree, 2, allowed=[1, 2]
-        )
 
 
 def test_names():

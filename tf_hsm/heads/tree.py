@@ -73,7 +73,7 @@ class RowShares:
         self.shares = shares.astype(np.float32)
 
     def tensor(self, near):
-        """Returns the shares as a tensor on the device of a variable."""
+        """The shares as a tensor on a variable's device, or on the CPU."""
         return device_array(self, "shares", near)
 
 

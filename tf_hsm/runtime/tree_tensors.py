@@ -102,7 +102,7 @@ def array_tensors(owner, names, near=None):
 
 
 def device_array(owner, name, near):
-    """As `array_tensors`, of one array, on the very device of a variable."""
+    """As `array_tensors`, of one array, on the device of a variable `near`."""
     variable = private_tensorflow.variable_of(near)
     place = cpu_of(near) if variable is None else variable.device
     return _tensors_at(place, owner, [name])[0]
