@@ -42,8 +42,8 @@ template <typename T>
 SearchShape FitSearch(const Batch<T>& batch, int64_t k, int64_t max_bytes);
 
 // Lists of classes by their depth-first ranks (TreeView::class_ranks), in
-// device memory and believed: list i is that of the ranks [splits[i], splits[i
-// + 1]), which do not fall.
+// device memory and not checked. List i has ranks[splits[i]] to
+// ranks[splits[i + 1] - 1], in ascending order.
 struct AllowedRanks {
   const int64_t* ranks = nullptr;
   const int64_t* splits = nullptr;  // [num_lists + 1]; null: all classes

@@ -1,4 +1,4 @@
-// Which classes a search may find: those of a sorted list of ranks.
+// Which classes a search may find, by a sorted list of their ranks.
 //
 // The classes below a row are an interval of ranks, as on the CPU
 // (cc/core/api/class_mask.h). Walks down to the first and to the last of them

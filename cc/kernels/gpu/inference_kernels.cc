@@ -58,7 +58,7 @@ class DeviceMask {
   AllowedRanks ranks_;
 };
 
-// Fills best.log_probs and best.classes; best.k is that of `wanted`.
+// Fills best.log_probs and best.classes; best.k and wanted.k are equal.
 template <typename T>
 absl::Status FindBest(OpKernelContext* context, const BestClasses& best,
                       const WantedClasses& wanted, InferenceBatch<T>* in) {
