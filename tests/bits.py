@@ -217,7 +217,10 @@ def _layer(problem, make):
     model.compile(
         tf_hsm.optimizers.Adagrad(0.1, 0.1),
         head.loss,
-        metrics=[tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)],
+        metrics=[
+            tf_hsm.metrics.Perplexity(head),
+            tf_hsm.metrics.TopKAccuracy(head, 3),
+        ],
     )
     inputs = tf.cast(problem.inputs, tf.float32)
     weights = np.linspace(0.5, 1.5, _BATCH).astype(np.float32)
@@ -234,6 +237,7 @@ def _layer(problem, make):
         np.array(list(history.history.values())),
         *model.get_weights(),
         model.predict(inputs, verbose=0),
+        head.predict_class(inputs),
         *head.top_k(inputs, 4),
         head.log_prob(problem.classes, inputs),
         head.log_probs(inputs),

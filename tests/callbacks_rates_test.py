@@ -69,16 +69,20 @@ def test_rates_that_cannot_follow():
     model = make_model(own=False)
     with pytest.raises(ValueError, match="a head with an optimizer of its own"):
         model.fit(x, y, verbose=0, callbacks=[FollowLearningRate()])
-    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
-    head = layers.HierarchicalSoftmax(
-        TREES["balanced"](), optimizer=tf_hsm.optimizers.SGD(schedule)
-    )
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile("sgd", head.loss)
-    with pytest.raises(ValueError, match="has a schedule, which cannot follow"):
-        model.fit(
-            np.zeros([4, WIDTH]),
-            y[:4],
-            verbose=0,
-            callbacks=[FollowLearningRate()],
+    variable = keras.Variable(0.1)
+    for rate in (
+        keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9),
+        lambda: variable,
+    ):
+        head = layers.HierarchicalSoftmax(
+            TREES["balanced"](), optimizer=tf_hsm.optimizers.SGD(rate)
         )
+        model = keras.Sequential([keras.Input([WIDTH]), head])
+        model.compile("sgd", head.loss)
+        with pytest.raises(ValueError, match="has a schedule"):
+            model.fit(
+                np.zeros([4, WIDTH]),
+                y[:4],
+                verbose=0,
+                callbacks=[FollowLearningRate()],
+            )

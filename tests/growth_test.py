@@ -163,13 +163,13 @@ def test_sequential_model_and_metrics():
         keras.layers.Dropout(0.5, seed=1),
         head,
     )
-    model.compile("adam", head.loss, metrics=[tf_hsm.metrics.Perplexity()])
+    model.compile("adam", head.loss, metrics=[tf_hsm.metrics.Perplexity(head)])
     tokens, labels = make_data()
     fit_eagerly(model, {"x": tokens, "y": labels})
     grown = tf_hsm.grow(model, GROWN, counts=np.arange(NUM_CLASSES + 4))
     assert isinstance(grown, keras.Sequential)
     assert [x.name for x in grown.layers] == [x.name for x in model.layers]
-    assert grown(tokens).shape == labels.shape
+    assert grown(tokens).shape == (*labels.shape, WIDTH)
     history = grown.fit(tokens, labels, verbose=0).history
     assert set(history) == {"loss", "perplexity"}
 
@@ -235,7 +235,12 @@ def test_outputs_that_ask_the_head():
     tokens = keras.Input([STEPS], dtype="int32")
     hidden = keras.layers.Embedding(NUM_CLASSES, WIDTH)(tokens)
     model = keras.Model(
-        tokens, [head(hidden), head.log_probs(hidden), *head.top_k(hidden, 3)]
+        tokens,
+        [
+            head.predict_class(hidden),
+            head.log_probs(hidden),
+            *head.top_k(hidden, 3),
+        ],
     )
     grown = tf_hsm.grow(model, GROWN)
     assert grown.output_shape[1] == (None, STEPS, NUM_CLASSES + 4)

@@ -5,20 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.models import (
-    NUM_CLASSES,
-    WIDTH,
-    make_head,
-    sequential,
-    train,
-)
+from tests.support.models import WIDTH, make_head
 from tf_hsm.losses import HeadLoss, focal_loss
+from tf_hsm.runtime import replicas
 
 LABELS = np.array([[3, 4, 5], [6, 7, 4]])
 
 
 def make_outputs(**options):
-    """A head's outputs for LABELS, and the losses; ignored ones are 0."""
+    """A head, hidden vectors for LABELS, and the losses; ignored ones are 0."""
     head = make_head(**options)
     inputs = tf.random.stateless_normal([*LABELS.shape, WIDTH], [0, 1])
     return head, head(inputs), head(inputs, LABELS).numpy()
@@ -28,7 +23,7 @@ def make_outputs(**options):
 @pytest.mark.parametrize("masked", [False, True])
 def test_reductions(ignore_class, masked):
     """As for every Keras loss; labels that do not count are not in a mean."""
-    _, outputs, losses = make_outputs(ignore_class=ignore_class)
+    head, outputs, losses = make_outputs(ignore_class=ignore_class)
     kept = np.ones(LABELS.shape, bool)
     if masked:
         kept[1, 0] = False
@@ -43,14 +38,14 @@ def test_reductions(ignore_class, masked):
         "sum": (losses * weights)[kept].sum(),
         "none": losses * weights * kept,
     }.items():
-        loss = HeadLoss(reduction)
+        loss = HeadLoss(head, reduction)
         np.testing.assert_allclose(
             loss(LABELS, outputs, weights), expected, rtol=1e-5
         )
 
 
 @pytest.mark.parametrize("form", ["compile", "endpoint", "replica"])
-def test_float64(form):
+def test_float64(form, monkeypatch):
     """The mean of float64 losses is none of rounded ones, nor its gradient."""
     head = make_head(dtype="float64", ignore_class=4)
     rng = np.random.default_rng(0)
@@ -63,10 +58,11 @@ def test_float64(form):
         if form == "endpoint":
             head(inputs, LABELS, weights)
             (loss,) = head.losses
-        elif form == "compile":
-            loss = head.loss(LABELS, head(inputs, training=True), weights)
         else:
-            loss = head.loss._mean(losses, LABELS != 4, weights, None)
+            if form == "replica":
+                one = tf.distribute.get_replica_context
+                monkeypatch.setattr(replicas, "context", one)
+            loss = head.loss(LABELS, head(inputs), weights)
         expected = tf.reduce_sum(losses * weights) / (LABELS != 4).sum()
     sources = [inputs, head.bias.value]
     for found, true in (
@@ -149,29 +145,37 @@ def test_every_call_computes():
     assert float(head.loss(LABELS, outputs)) < float(first)
 
 
-def test_outputs_of_no_head():
-    """A loss cannot find weights on what another layer returned."""
-    head, outputs, _ = make_outputs()
-    for wrong in (outputs.numpy(), outputs + 1):
-        with pytest.raises(ValueError, match="not come from a tf_hsm head"):
-            head.loss(LABELS, wrong)
-    for layers in (
-        [keras.layers.Embedding(NUM_CLASSES, WIDTH)],
-        [keras.layers.Embedding(NUM_CLASSES, WIDTH), head, keras.layers.ReLU()],
+def test_outputs_are_vectors():
+    """A copy or a part of the output will do; other shapes are refused."""
+    head, outputs, losses = make_outputs()
+    for found, labels, wanted in (
+        (outputs.numpy(), LABELS, losses),
+        (outputs + 0, LABELS, losses),
+        (outputs[:, 1:], LABELS[:, 1:], losses[:, 1:]),
     ):
-        model = sequential(*layers)
-        model.compile(loss=head.loss)
-        with pytest.raises(ValueError, match="not come from a tf_hsm head"):
-            train(model, np.ones([8, 5]), np.ones([8, 5], int))
+        np.testing.assert_allclose(
+            head.loss(labels, found), wanted.mean(), rtol=1e-6
+        )
+    for wrong in (losses, np.ones([2, 3, 30])):
+        message = rf"y_pred, of shape .* \[\.\.\., {WIDTH}\]"
+        with pytest.raises(ValueError, match=message):
+            head.loss(LABELS, wrong)
+
+
+def test_no_head():
+    with pytest.raises(TypeError, match="is Dense"):
+        HeadLoss(keras.layers.Dense(3))
 
 
 def test_config():
     """The loss of a loaded model is that of the saved one."""
+    head, outputs, _ = make_outputs()
     for dtype in (None, "float16"):
-        loss = HeadLoss("sum", name="nats", dtype=dtype)
+        loss = HeadLoss(head, "sum", name="nats", dtype=dtype)
         config = keras.losses.serialize(loss)
         again = keras.losses.deserialize(config)
         assert again.get_config() == loss.get_config()
+        assert again(LABELS, outputs) == loss(LABELS, outputs)
         assert again.dtype == loss.dtype == (dtype or "float32")
 
 

@@ -1,4 +1,7 @@
-"""Metrics of a training step are those from before it, and change nothing."""
+"""Metrics of a training step see the weights after it, and change nothing.
+
+The hidden vectors are from before it; in these models they are the inputs.
+"""
 
 import keras
 import numpy as np
@@ -29,6 +32,7 @@ HEADS = {
 
 
 def make_model(head, form, own, labels_shape, **compiling):
+    """A model; an endpoint has the losses and the hidden vectors as outputs."""
     inputs, labels = (
         keras.Input([WIDTH]),
         keras.Input(labels_shape, dtype="int32"),
@@ -37,11 +41,11 @@ def make_model(head, form, own, labels_shape, **compiling):
     if form == "compile":
         model = keras.Model(inputs, head(inputs))
         compiling["loss"] = head.loss
-    elif form == "endpoint":
-        model = keras.Model([inputs, labels], head(inputs, labels))
     else:
-        outputs = head(inputs, labels, shares)
-        model = keras.Model([inputs, labels, shares], outputs)
+        given = [labels] if form == "endpoint" else [labels, shares]
+        outputs = [head(inputs, *given), keras.layers.Identity()(inputs)]
+        model = keras.Model([inputs, *given], outputs)
+        compiling = {kind: [None, its] for kind, its in compiling.items()}
     optimizer = "sgd" if own else keras.optimizers.SGD(20.0)
     model.compile(optimizer, **compiling)
     return model
@@ -52,36 +56,43 @@ def make_model(head, form, own, labels_shape, **compiling):
 @pytest.mark.parametrize("name", HEADS)
 def test_the_most_probable_classes(name, form, own):
     """One step, which is so long that it changes them."""
-    metric = metrics.TopKAccuracy(3)
+    kind = metrics.TopKAccuracy
     if name == "label_tree":
-        metric = metrics.PrecisionAtK(3)
-    check_before_the_step(name, form, own, metric)
+        kind = metrics.PrecisionAtK
+    check_after_the_step(name, form, own, kind, 3)
 
 
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("name", ["hierarchical", "label_tree"])
 def test_the_reciprocal_rank(name, own):
     """With more places than classes, and a search of its own."""
-    metric = metrics.MeanReciprocalRank(1000)
-    check_before_the_step(name, "compile", own, metric)
+    check_after_the_step(name, "compile", own, metrics.MeanReciprocalRank, 1000)
 
 
-def check_before_the_step(name, form, own, metric):
-    """A metric of `fit` is that of `evaluate` before the step, not after."""
+def check_after_the_step(name, form, own, kind, k):
+    """A metric of `fit` is that of `evaluate` after the step, not before."""
     if name == "sampled" and own:
         pytest.skip("has no optimizer of its own")
     keras.utils.set_random_seed(0)
     options = {"optimizer": optimizers.SGD(20.0)} if own else {}
     head = HEADS[name](**options)
-    y = SEVERAL if name == "label_tree" else Y
-    model = make_model(head, form, own, y.shape[1:], weighted_metrics=[metric])
-    x = X if form == "compile" else [X, y]
+    x, y = X, SEVERAL if name == "label_tree" else Y
+    model = make_model(
+        head, form, own, y.shape[1:], weighted_metrics=[kind(head, k)]
+    )
+    if form == "endpoint":
+        x, y = [X, y], [y, y]
+    check_training(model, x, y, kind(head, k).name)
+
+
+def check_training(model, x, y, name):
+    """Makes a step, which is so long that it changes the metric."""
     options = {"verbose": 0, "batch_size": 40}
     before = model.evaluate(x, y, return_dict=True, **options)
     found = model.fit(x, y, **options).history
     after = model.evaluate(x, y, return_dict=True, **options)
-    (key,) = [key for key in before if "loss" not in key]
-    assert found[key] == [pytest.approx(before[key], abs=1e-6)]
+    (key,) = [key for key in before if name in key]
+    assert found[key] == [pytest.approx(after[key], abs=1e-6)]
     assert abs(after[key] - before[key]) > 0.01
 
 
@@ -93,9 +104,8 @@ class TwoOutputs(keras.Model):
         self.head = head
         self.dense = keras.layers.Dense(1)
 
-    def call(self, x, training=False):
-        word = self.head(x, training=training)
-        return {"word": word, "value": self.dense(x)}
+    def call(self, x):
+        return {"word": self.head(x), "value": self.dense(x)}
 
 
 @pytest.mark.parametrize("kind", ["one", "two", "subclassed"])
@@ -115,15 +125,9 @@ def test_outputs_with_other_names_than_the_heads(kind):
     model.compile(
         keras.optimizers.SGD(20.0),
         losses,
-        weighted_metrics={"word": [metrics.TopKAccuracy(3)]},
+        weighted_metrics={"word": [metrics.TopKAccuracy(head, 3)]},
     )
-    options = {"verbose": 0, "batch_size": 40, "return_dict": True}
-    before = model.evaluate(X, y, **options)
-    found = model.fit(X, y, batch_size=40, verbose=0).history
-    after = model.evaluate(X, y, **options)
-    (key,) = [key for key in before if "top_3" in key]
-    assert found[key] == [pytest.approx(before[key], abs=1e-6)]
-    assert abs(after[key] - before[key]) > 0.01
+    check_training(model, X, y, "top_3")
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -132,15 +136,14 @@ def test_perplexity_of_labels_that_count_alike(own):
     options = {"optimizer": optimizers.SGD(20.0)} if own else {}
     head = HEADS["hierarchical"](several_labels=True, **options)
     model = make_model(
-        head, "compile", own, [3], metrics=[metrics.Perplexity()]
+        head, "compile", own, [3], metrics=[metrics.Perplexity(head)]
     )
     options = {"verbose": 0, "batch_size": 40, "sample_weight": SHARES}
-    before = model.evaluate(X, SEVERAL, return_dict=True, **options)
     found = model.fit(X, SEVERAL, **options).history
-    np.testing.assert_allclose(
-        found["perplexity"][0], before["perplexity"], rtol=1e-5
-    )
     alike = head(X, SEVERAL)  # after the step, as evaluate
+    np.testing.assert_allclose(
+        found["perplexity"][0], np.exp(np.mean(alike)), rtol=1e-5
+    )
     after = model.evaluate(X, SEVERAL, return_dict=True, **options)
     np.testing.assert_allclose(
         after["perplexity"], np.exp(np.mean(alike)), rtol=1e-5
@@ -150,9 +153,12 @@ def test_perplexity_of_labels_that_count_alike(own):
 def test_a_metric_draws_no_classes():
     """A sampled softmax trains with it as without."""
     found = []
-    for compiling in ({}, {"metrics": [metrics.Perplexity()]}):
+    for has_metric in (False, True):
         keras.utils.set_random_seed(0)
         head = HEADS["sampled"](several_labels=True, seed=1)
+        compiling = {}
+        if has_metric:
+            compiling["metrics"] = [metrics.Perplexity(head)]
         model = make_model(head, "compile", False, [3], **compiling)
         model.fit(
             X,
@@ -168,17 +174,27 @@ def test_a_metric_draws_no_classes():
 
 
 def test_perplexity_of_an_endpoint_with_weights_of_labels():
-    """It is divided by their sum, as in `weighted_metrics`."""
+    """The mean is over their sum, where the metric has them too."""
     head = HEADS["hierarchical"](several_labels=True)
     model = make_model(
-        head, "weighted", False, [3], metrics=[metrics.Perplexity()]
+        head,
+        "weighted",
+        False,
+        [3],
+        weighted_metrics=[metrics.Perplexity(head)],
     )
     logs = model.evaluate(
-        [X, SEVERAL, SHARES], batch_size=40, return_dict=True, verbose=0
+        [X, SEVERAL, SHARES],
+        [SEVERAL, SEVERAL],
+        sample_weight=[None, SHARES],
+        batch_size=40,
+        return_dict=True,
+        verbose=0,
     )
     losses = -np.take_along_axis(head.log_probs(X).numpy(), SEVERAL, 1)
     mean = (losses * SHARES).sum() / SHARES.sum()
-    np.testing.assert_allclose(logs["perplexity"], np.exp(mean), rtol=1e-5)
+    (found,) = [logs[key] for key in logs if "perplexity" in key]
+    np.testing.assert_allclose(found, np.exp(mean), rtol=1e-5)
 
 
 def precision(labels, sample_weight):
@@ -190,7 +206,7 @@ def precision(labels, sample_weight):
         "compile",
         False,
         labels.shape[1:],
-        weighted_metrics=[metrics.PrecisionAtK(9)],
+        weighted_metrics=[metrics.PrecisionAtK(head, 9)],
     )
     logs = model.evaluate(
         X, labels, sample_weight=sample_weight, return_dict=True, verbose=0

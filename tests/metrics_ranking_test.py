@@ -1,5 +1,6 @@
 """Metrics of ranked classes, against float64 NumPy."""
 
+import itertools
 import json
 
 import keras
@@ -98,7 +99,7 @@ def test_equals_the_formula(name, formula, k):
     options = {} if name == "label_tree" else {"several_labels": several}
     head = HEADS[name](dtype="float64", **options)
     labels = SEVERAL if several else ONE
-    metric = KINDS[formula](k, dtype="float64")
+    metric = KINDS[formula](head, k, dtype="float64")
     found = evaluated(head, metric, labels, weights)
     wanted = [
         formula(best, its, k)
@@ -116,7 +117,7 @@ def test_propensity_scored_precision(k, several):
     head = HEADS["hierarchical"](dtype="float64", several_labels=several)
     labels = SEVERAL if several else ONE
     metric = metrics.PropensityScoredPrecisionAtK(
-        COUNTS, 400, k, a=0.6, b=2.6, dtype="float64"
+        head, COUNTS, 400, k, a=0.6, b=2.6, dtype="float64"
     )
     found = evaluated(head, metric, labels)
     constant = (np.log(400) - 1) * 3.6**0.6
@@ -134,7 +135,8 @@ def test_equals_scikit_learn():
     """Where it is installed."""
     sklearn_metrics = pytest.importorskip("sklearn.metrics")
     head = HEADS["hierarchical"](dtype="float64", several_labels=True)
-    found = evaluated(head, metrics.NDCGAtK(4, dtype="float64"), SEVERAL)
+    metric = metrics.NDCGAtK(head, 4, dtype="float64")
+    found = evaluated(head, metric, SEVERAL)
     is_label = (SEVERAL[:, :, np.newaxis] == np.arange(N)).any(1)
     scores = np.float64(head.log_probs(X))
     wanted = sklearn_metrics.ndcg_score(is_label, scores, k=4)
@@ -149,7 +151,7 @@ def test_ties_have_the_order_of_the_search():
     head.build([None, WIDTH])
     head.bias.assign(np.zeros(head.bias.shape))
     order = head.top_k(X[:1], N).classes[0].numpy()
-    metric = metrics.MeanReciprocalRank()
+    metric = metrics.MeanReciprocalRank(head)
     for c in (0, 7, 28):
         metric.reset_state()
         metric.update_state(np.array([c, 29]), head(X[:2]))
@@ -161,7 +163,7 @@ def test_a_label_without_a_probability_is_not_found():
     """A NaN is no rank."""
     head = HEADS["hierarchical"]()
     head.build([None, WIDTH])
-    metric = metrics.MeanReciprocalRank()
+    metric = metrics.MeanReciprocalRank(head)
     metric.update_state(np.array([3]), head(np.full([1, WIDTH], np.nan)))
     assert metric.result() == 0
 
@@ -178,7 +180,7 @@ def test_the_search_for_the_rank_is_bounded():
     """No group below the label's probability is opened."""
     head = Counted(TREE, dtype="float64")
     head.build([None, WIDTH])
-    metric = metrics.MeanReciprocalRank()
+    metric = metrics.MeanReciprocalRank(head)
     metric.update_state(ONE, head(X))
     own = head.log_prob(ONE[:, np.newaxis], X)[:, 0]
     np.testing.assert_allclose(head.bounds, own, rtol=1e-2)
@@ -189,26 +191,23 @@ def test_labels_at_inner_nodes():
     """A label is found by a class below it; two metrics refuse such labels."""
     head = HEADS["hierarchical"](node_labels=True)
     rows = RNG.integers(TREE.num_rows, size=EXAMPLES)
-    found = evaluated(head, metrics.RecallAtK(6), rows)
+    found = evaluated(head, metrics.RecallAtK(head, 6), rows)
     below = [set(TREE.classes_below(row).tolist()) for row in rows]
     hits = [
         bool(its & set(best[:6]))
         for its, best in zip(below, ranked(head), strict=True)
     ]
     np.testing.assert_allclose(found, np.mean(hits), rtol=1e-6)
-    found = evaluated(
-        HEADS["hierarchical"](node_labels=True),
-        metrics.MeanReciprocalRank(),
-        rows,
-    )
+    head = HEADS["hierarchical"](node_labels=True)
+    found = evaluated(head, metrics.MeanReciprocalRank(head), rows)
     ranks = [
         1 + min(list(best).index(c) for c in its)
         for its, best in zip(below, ranked(head), strict=True)
     ]
     np.testing.assert_allclose(found, np.mean(1 / np.array(ranks)), rtol=1e-6)
     for metric in (
-        metrics.NDCGAtK(3),
-        metrics.PropensityScoredPrecisionAtK(COUNTS, 400),
+        metrics.NDCGAtK(head, 3),
+        metrics.PropensityScoredPrecisionAtK(head, COUNTS, 400),
     ):
         with pytest.raises(ValueError, match=r"needs labels .*RecallAtK"):
             metric.update_state(rows, head(X))
@@ -217,29 +216,31 @@ def test_labels_at_inner_nodes():
 def test_ragged_labels():
     head = HEADS["label_tree"]()
     ragged = tf.RaggedTensor.from_tensor(SEVERAL[:, :3], padding=-1)
-    metric, other = metrics.NDCGAtK(5), metrics.NDCGAtK(5)
+    metric, other = metrics.NDCGAtK(head, 5), metrics.NDCGAtK(head, 5)
     metric.update_state(ragged, head(X))
     other.update_state(SEVERAL[:, :3], head(X))
     assert 0 < metric.result() == other.result()
 
 
 @pytest.mark.parametrize(
-    "metric",
+    "make",
     [
-        *(kind(7) for kind in KINDS.values()),
-        metrics.PropensityScoredPrecisionAtK(COUNTS, 400, 3, a=0.5, b=0.4),
+        *(lambda head, kind=kind: kind(head, 7) for kind in KINDS.values()),
+        lambda head: metrics.PropensityScoredPrecisionAtK(
+            head, COUNTS, 400, 3, a=0.5, b=0.4
+        ),
     ],
-    ids=lambda m: type(m).__name__,
+    ids=itertools.count(),
 )
-def test_config(metric):
-    """As JSON; what is read back has the same name and result."""
+def test_config(make):
+    """As JSON; what is read back has the same name, head and result."""
+    head = HEADS["hierarchical"]()
+    metric = make(head)
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(metric)))
     again = keras.saving.deserialize_keras_object(config)
     assert again.name == metric.name == again.get_config()["name"]
-    head = HEADS["hierarchical"]()
     output = head(X)
     for one in (metric, again):
-        one.reset_state()
         one.update_state(ONE, output)
     assert metric.result() == again.result()
 
@@ -247,27 +248,37 @@ def test_config(metric):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: metrics.RecallAtK(0), "k = 0 is below 1"),
+        (lambda head: metrics.RecallAtK(head, 0), "k = 0 is below 1"),
         (
-            lambda: metrics.PropensityScoredPrecisionAtK([1, -1], 9),
+            lambda head: metrics.PropensityScoredPrecisionAtK(head, [1, -1], 9),
             "class 1 is -1",
         ),
         (
-            lambda: metrics.PropensityScoredPrecisionAtK([1], 1),
+            lambda head: metrics.PropensityScoredPrecisionAtK(head, [1], 1),
             "num_examples",
         ),
         (
-            lambda: metrics.PropensityScoredPrecisionAtK([1], 9, b=0),
+            lambda head: metrics.PropensityScoredPrecisionAtK(
+                head, [1], 9, b=0
+            ),
             "b = 0",
         ),
     ],
 )
 def test_arguments(make, message):
     with pytest.raises(ValueError, match=message):
-        make()
+        make(HEADS["hierarchical"]())
+
+
+def test_no_head():
+    """Not even None, which `Perplexity` takes for losses."""
+    for head in (None, 7):
+        with pytest.raises(TypeError, match="head must be a layer"):
+            metrics.RecallAtK(head)
 
 
 def test_counts_of_another_head():
-    metric = metrics.PropensityScoredPrecisionAtK([1, 2], 9)
+    head = HEADS["hierarchical"]()
+    metric = metrics.PropensityScoredPrecisionAtK(head, [1, 2], 9)
     with pytest.raises(ValueError, match=r"counts of 2 classes, .* has 30"):
-        metric.update_state(ONE, HEADS["hierarchical"]()(X))
+        metric.update_state(ONE, head(X))

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support import models
 from tests.support.pairs import all_pairs
 from tf_hsm.metrics import Perplexity, TopKAccuracy
@@ -13,7 +12,7 @@ from tf_hsm.metrics import Perplexity, TopKAccuracy
 
 def test_of_losses():
     """Losses in nats, weights and a mask, in batches of several sizes."""
-    metric = Perplexity()
+    metric = Perplexity(None)
     assert float(metric.result()) == 1
     for losses, weights, mask in [
         ([1.0, 2.0, 6.0], None, [True, True, False]),
@@ -32,15 +31,19 @@ def test_of_losses():
 
 def test_sample_weight_broadcasts_from_the_left():
     """One weight for a sequence is one for each of its labels."""
-    metric = Perplexity()
+    metric = Perplexity(None)
     metric.update_state(None, np.array([[1.0, 2.0], [3.0, 5.0]]), [1.0, 0.0])
     np.testing.assert_allclose(metric.result(), np.exp(1.5), rtol=1e-6)
 
 
 def test_scores_are_refused():
-    """The outputs of another model's softmax are no losses."""
-    with pytest.raises(ValueError, match=r"\(4, 30\), is neither .* \(4,\)"):
-        Perplexity().update_state(np.zeros(4, int), np.zeros([4, 30]))
+    """The outputs of another model's softmax are no hidden vectors."""
+    message = r"\(4, 30\), must be the hidden vectors \[\.\.\., 6\]"
+    head = models.make_head()
+    head.build([None, models.WIDTH])
+    for metric in (Perplexity(head), TopKAccuracy(head, 1)):
+        with pytest.raises(ValueError, match=message):
+            metric.update_state(np.zeros(4, int), np.zeros([4, 30]))
 
 
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
@@ -48,7 +51,7 @@ def test_mean_over_uneven_batches(form):
     """Each label counts the same, whatever the batch that it is in."""
     tokens, labels = models.make_data()
     labels[:9, 0] = -1
-    compiling = {"metrics": [Perplexity()]}
+    compiling = {"metrics": [Perplexity(None)]}
     reference = models.endpoint_form(ignore_class=-1)
     losses = reference([tokens, labels]).numpy()
     mean = losses.sum() / ((tokens != 0) & (labels != -1)).sum()
@@ -68,9 +71,9 @@ def test_weighted_metrics():
     """Keras passes sample weights to `weighted_metrics` alone."""
     tokens, labels = models.make_data()
     model = models.compile_form(
-        compiling={
-            "metrics": [Perplexity(name="plain")],
-            "weighted_metrics": [Perplexity(name="weighted")],
+        compiling=lambda head: {
+            "metrics": [Perplexity(head, name="plain")],
+            "weighted_metrics": [Perplexity(head, name="weighted")],
             "run_eagerly": True,
         }
     )
@@ -78,8 +81,7 @@ def test_weighted_metrics():
     logs = model.evaluate(
         tokens, labels, sample_weight=weights, verbose=0, return_dict=True
     )
-    hidden = models.hidden_model(model)(tokens)
-    losses = models.head_of(model)(hidden, labels)
+    losses = models.head_of(model)(model(tokens), labels)
     counts = np.where(tokens, 1.0, 0.0)
     for name, by in (
         ("plain", counts),
@@ -89,44 +91,58 @@ def test_weighted_metrics():
         np.testing.assert_allclose(logs[name], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["compile", "endpoint"])
-def test_loss_is_computed_once_a_step(form):
-    """The metric takes the losses that the training loss has made."""
-    tokens, labels = models.make_data()
-    if form == "compile":
-        graph = models.train_graph(models.compile_form(), tokens, labels)
-    else:
-        model = models.endpoint_form(compiling={"metrics": [Perplexity()]})
-        graph = models.train_graph(model, [tokens, labels], labels)
+def ops_of_a_step(model, x, y):
+    """The types of the package's ops in a training step, sorted."""
+    graph = models.train_graph(model, x, y)
     types = [op.type for op in graph.get_operations()]
     types += [
         node.op
         for function in graph.as_graph_def().library.function
         for node in function.node_def
     ]
-    ours = sorted(t for t in types if "TfHsm" in t)
-    assert ours == ["ResourceTfHsmLoss", "ResourceTfHsmLossGrad"]
+    return sorted(t for t in types if "TfHsm" in t)
+
+
+def test_losses_in_a_step():
+    """`Perplexity(head)` computes a second loss, `Perplexity(None)` none."""
+    tokens, labels = models.make_data()
+    once = ["ResourceTfHsmLoss", "ResourceTfHsmLossGrad"]
+    model = models.compile_form(compiling={"metrics": []})
+    assert ops_of_a_step(model, tokens, labels) == once
+    model = models.compile_form()
+    assert ops_of_a_step(model, tokens, labels) == once[:1] + once
+    model = models.endpoint_form(compiling={"metrics": [Perplexity(None)]})
+    assert ops_of_a_step(model, [tokens, labels], labels) == once
 
 
 @pytest.mark.parametrize("eager", [False, True])
-def test_loss_before_the_update(eager):
-    """Keras updates metrics after the weights; the losses are from before."""
+def test_after_the_update(eager):
+    """Keras updates metrics after the weights, by outputs from before."""
     tokens, labels = models.make_data()
     model = models.compile_form(compiling={"run_eagerly": eager})
-    before = model.evaluate(tokens, labels, batch_size=22, verbose=0)[1]
+    head, hidden = models.head_of(model), model(tokens)
+    old = float(keras.ops.exp(head.loss(labels, hidden)))
     logs = model.train_on_batch(tokens, labels, return_dict=True)
-    np.testing.assert_allclose(logs["perplexity"], before, rtol=1e-5)
+    new = keras.ops.exp(head.loss(labels, hidden))
+    np.testing.assert_allclose(logs["perplexity"], new, rtol=1e-5)
+    assert logs["perplexity"] < 0.99 * old
 
 
 def test_alone():
-    """Without a loss in the same step, the metric computes the losses."""
+    """It takes the output of a model, or a copy of it without its mask."""
     tokens, labels = models.make_data()
+    tokens = np.maximum(tokens, 1)
     model = models.compile_form(compiling={"run_eagerly": True})
-    metric = Perplexity(name="ppl")
-    metric.update_state(labels, model(tokens))
+    head = models.head_of(model)
     expected = model.evaluate(tokens, labels, batch_size=22, verbose=0)[1]
-    np.testing.assert_allclose(metric.result(), expected, rtol=1e-5)
-    assert tf_hsm.metrics.Perplexity.from_config(metric.get_config())
+    metric = Perplexity(head, name="ppl")
+    again = Perplexity.from_config(metric.get_config())
+    for one, hidden in (
+        (metric, model(tokens)),
+        (again, model.predict(tokens, verbose=0)),
+    ):
+        one.update_state(labels, hidden)
+        np.testing.assert_allclose(one.result(), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -153,42 +169,44 @@ def test_metrics_of_keras(metric, form, kind, eager):
     model = make(compiling={kind: [metric], "run_eagerly": eager})
     before = model.get_weights()
     for call in (model.fit, model.evaluate):
-        with pytest.raises(ValueError, match=r"TopKAccuracy\(1\)"):
+        with pytest.raises(ValueError, match=r"TopKAccuracy\(head, 1"):
             call(x, labels, verbose=0)
     for now, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, old)
-    if form == "compile" and eager:
-        assert len(model.predict(x, verbose=0)) == 4
 
 
 def test_metrics_of_an_earlier_compile():
     """Keras keeps them where `compile` is given none."""
     tokens, labels = models.make_data(4)
     model = models.compile_form(compiling={"metrics": ["accuracy"]})
-    for metrics, match in (
-        (None, r", or metrics=\[\]: Keras keeps"),
-        ([TopKAccuracy(1), "accuracy"], r"TopKAccuracy\(1\)\](?!,)"),
-    ):
+    head = models.head_of(model)
+    for metrics in (None, [TopKAccuracy(head, 1), "accuracy"]):
         model.compile(models.sgd(), model.loss, metrics=metrics)
-        with pytest.raises(ValueError, match=match):
+        with pytest.raises(ValueError, match=r"metrics=\[\] drops"):
             model.fit(tokens, labels, verbose=0)
     model.compile(models.sgd(), model.loss, metrics=[])
     model.fit(tokens, labels, verbose=0)
 
 
 def test_metrics_of_a_users():
-    """They may take losses, but not what `fit` has for a head's output."""
+    """They may take losses, or hidden vectors to ask the head for losses."""
 
     def bits(labels, losses):
         del labels
         return losses / np.log(2)
 
+    def bits_of_hidden(labels, hidden):
+        return bits(labels, head.label_losses(labels, hidden))
+
     tokens, labels = models.make_data(4)
-    model = models.endpoint_form(compiling={"metrics": [bits]})
+    model = models.endpoint_form(mask_zero=False, compiling={"metrics": [bits]})
     model.evaluate([tokens, labels], labels, verbose=0)
-    model = models.compile_form(compiling={"metrics": [bits]})
-    with pytest.raises(ValueError, match="'bits'"):
-        model.fit(tokens, labels, verbose=0)
+    model = models.compile_form(
+        mask_zero=False, compiling={"metrics": [bits_of_hidden]}
+    )
+    head = models.head_of(model)
+    loss, found = model.evaluate(tokens, labels, verbose=0)
+    np.testing.assert_allclose(found, loss / np.log(2), rtol=1e-5)
 
 
 def test_metrics_of_other_outputs():
@@ -200,7 +218,7 @@ def test_metrics_of_other_outputs():
         hidden = keras.layers.Dense(models.WIDTH)(inputs)
         value = keras.layers.Dense(1, name="value")(hidden)
         model = keras.Model(inputs, {"head": head(hidden), "value": value})
-        metrics = {"head": [TopKAccuracy(1)], "value": ["mae"]}
+        metrics = {"head": [TopKAccuracy(head, 1)], "value": ["mae"]}
         if wrong:
             metrics["head"].append("accuracy")
         model.compile(
@@ -210,7 +228,7 @@ def test_metrics_of_other_outputs():
         )
         y = {"head": np.arange(8), "value": np.ones(8)}
         if wrong:
-            with pytest.raises(ValueError, match="'accuracy'"):
+            with pytest.raises(ValueError, match="has accuracy, which"):
                 model.fit(x, y, verbose=0)
         else:
             assert "value_mae" in model.fit(x, y, verbose=0).history
@@ -221,18 +239,20 @@ def test_accuracy_of_both_forms():
     tokens, labels = models.make_data()
     labels[:9, 0] = -1
     fitted = models.compile_form(
-        ignore_class=-1, compiling={"metrics": [TopKAccuracy(1)]}
+        ignore_class=-1,
+        compiling=lambda head: {"metrics": [TopKAccuracy(head, 1)]},
     )
-    endpoint = models.endpoint_form(
-        ignore_class=-1, compiling={"metrics": [TopKAccuracy(1)]}
-    )
+    endpoint = models.endpoint_form(ignore_class=-1)
+    head = models.head_of(endpoint)
+    endpoint = keras.Model(endpoint.inputs, [endpoint.output, head.input[0]])
+    endpoint.compile(metrics=[None, [TopKAccuracy(head, 1)]])
     endpoint.set_weights(fitted.get_weights())
-    hits = fitted(tokens).numpy() == labels
-    expected = hits[(tokens != 0) & (labels != -1)].mean()
+    hits = models.head_of(fitted).predict_class(fitted(tokens)) == labels
+    expected = hits.numpy()[(tokens != 0) & (labels != -1)].mean()
     for model, data in (
         (fitted, (tokens, labels)),
-        (endpoint, ([tokens, labels],)),
+        (endpoint, ([tokens, labels], [labels, labels])),
     ):
         options = {"batch_size": 8, "verbose": 0}
-        _, accuracy = model.evaluate(*data, **options)
+        accuracy = model.evaluate(*data, **options)[-1]
         np.testing.assert_allclose(accuracy, expected, rtol=1e-6)

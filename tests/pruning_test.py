@@ -161,7 +161,7 @@ def test_sequential_model_and_metrics():
     """Its layers are others, of the same names; metrics follow."""
     head = make_head(TREE.with_counts(COUNTS), name="words")
     model = sequential(keras.layers.Embedding(NUM_CLASSES, WIDTH), head)
-    model.compile("adam", head.loss, metrics=[tf_hsm.metrics.Perplexity()])
+    model.compile("adam", head.loss, metrics=[tf_hsm.metrics.Perplexity(head)])
     tokens, labels = make_data()
     model.fit(tokens, labels, verbose=0)
     pruned, classes = tf_hsm.prune(model, 0.3)
@@ -203,7 +203,12 @@ def test_outputs_that_ask_the_head():
     tokens = keras.Input([STEPS], dtype="int32")
     hidden = keras.layers.Embedding(NUM_CLASSES, WIDTH)(tokens)
     model = keras.Model(
-        tokens, [head(hidden), head.log_probs(hidden), *head.top_k(hidden, 3)]
+        tokens,
+        [
+            head.predict_class(hidden),
+            head.log_probs(hidden),
+            *head.top_k(hidden, 3),
+        ],
     )
     pruned, _ = tf_hsm.prune(model, KEEP)
     x, _ = make_data()

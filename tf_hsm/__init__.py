@@ -6,7 +6,7 @@ number of classes, as a TensorFlow op that never copies a parameter.
 
 from tf_hsm import _build, _start
 
-if not _start.is_put_off:
+if not _start.is_command():
     from tf_hsm import (
         baselines,
         callbacks,

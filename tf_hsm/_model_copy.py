@@ -8,9 +8,8 @@ from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import (
     kept_rows,
     layer_copies,
-    private_compile,
+    model_calls,
     private_keras,
-    private_optimizer,
 )
 
 
@@ -26,7 +25,7 @@ def head_of(model, head, verb):
       ValueError: the layers of the model are not known, or it has no head or
         several.
     """
-    if private_keras.calls_of(model) is None:
+    if model_calls.calls_of(model) is None:
         raise ValueError(
             f"{model.name} is neither a Sequential nor a functional model, or "
             f"not built; put what head.{verb} returns in the place of its head "
@@ -86,6 +85,9 @@ def with_head(model, head, new_head, kept, tables, verb):
         rows together.
     """
     sizes = {id(table): size for table, size, _ in tables}
+    if head.in_place.anchor is not None:
+        # Both optimizers have it, or neither: see `InPlace.let_fit_ask`.
+        new_head.in_place.anchor.trainable = head.in_place.anchor.trainable
     copies, pairs = {}, []
 
     def copy_of(layer):
@@ -104,7 +106,7 @@ def with_head(model, head, new_head, kept, tables, verb):
         made = keras.models.clone_model(
             model, clone_function=copy_of, recursive=True
         )
-        private_compile.compile_without_scaling(model, made)
+        _compile_without_scaling(model, made)
     changed = [head, *(table for table, *_ in tables)]
     missing = [x.name for x in changed if id(x) not in copies]
     if missing:
@@ -127,8 +129,24 @@ def with_head(model, head, new_head, kept, tables, verb):
         if old.built:
             kept_rows.copy_optimizer(old, new, kept)
         pairs = zip(model.variables, made.variables, strict=True)
-        private_optimizer.copy_decay_exclusions(old, new, pairs)
+        kept_rows.copy_decay_exclusions(old, new, pairs)
     return made
+
+
+def _compile_without_scaling(model, copy):
+    """Compiles a model's copy with no scaling of the loss where it has none.
+
+    Keras forgets `auto_scale_loss=False`.
+    """
+    scales = [
+        isinstance(
+            getattr(x, "optimizer", None), keras.optimizers.LossScaleOptimizer
+        )
+        for x in (model, copy)
+    ]
+    if scales == [False, True]:
+        config = model.get_compile_config()
+        copy.compile_from_config({**config, "auto_scale_loss": False})
 
 
 def _copy_state(layer, copy):

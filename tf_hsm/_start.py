@@ -1,17 +1,13 @@
-"""What comes before TensorFlow and Keras are imported.
+"""What the package does before it imports TensorFlow and Keras.
 
-It checks the environment, and puts off TensorFlow's import for those who run
-`python -m tf_hsm`.
-
-That command imports the package before its own `__main__`. TensorFlow takes
-seconds to import, which help, errors in arguments and trees do not need, and it
-writes lines. So this is the first module that the package imports, and for the
-command it lets the package leave out the rest until `import_package`. For
-whoever imports the package in a program, it checks the environment alone.
+It checks the environment. For the command `python -m tf_hsm` it does so in
+`import_tensorflow`: Python imports the package before its `__main__`, and help,
+errors in arguments and trees do not need TensorFlow, which takes seconds to
+import and writes lines. So for the command the package imports none of its
+public names, and each command imports the modules that it needs.
 """
 
 import contextlib
-import importlib
 import os
 import sys
 import warnings
@@ -76,28 +72,21 @@ def warn_of_legacy_keras():
         )
 
 
-# Whether the package is without its public names.
-is_put_off = is_command()
+def import_tensorflow():
+    """Imports TensorFlow in silence, for a command that needs it.
 
-
-def import_package():
-    """Imports the rest of the package, for a command that needs TensorFlow.
-
-    It is silent: TensorFlow writes lines before it reads TF_CPP_MIN_LOG_LEVEL.
-    Who sets that to less than 3 sees them.
+    TensorFlow writes lines before it reads TF_CPP_MIN_LOG_LEVEL. If that is set
+    to less than 3, the lines appear.
     """
-    global is_put_off
-    if not is_put_off:
+    if "tensorflow" in sys.modules:
         return
     check_backend()
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _QUIET)
     is_quiet = level == _QUIET and sys.stderr is not None
     with _no_stderr() if is_quiet else contextlib.nullcontext():
         import tensorflow  # noqa: F401
-    is_put_off = False
-    importlib.reload(sys.modules[__package__])
 
 
-if not is_put_off:
+if not is_command():
     check_backend()
     warn_of_legacy_keras()

@@ -10,7 +10,8 @@ import tensorflow as tf
 from tf_hsm import _checks
 from tf_hsm.layers import regrouping
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.runtime import private_keras, private_optimizer
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import model_calls, private_keras
 
 _LABELS_PER_CLASS, _MAX_LABELS = 100, 2_000_000
 _BATCH = 256  # examples of arrays that pass the body at once
@@ -229,7 +230,7 @@ class RegroupClasses(keras.callbacks.Callback):
         return hidden
 
     def _model_below(self):
-        for call in private_keras.calls_of(self.model) or []:
+        for call in model_calls.calls_of(self.model) or []:
             if call.operation is self._head:
                 return keras.Model(self.model.inputs, call.first_argument())
         raise ValueError(
@@ -325,8 +326,6 @@ class FollowLearningRate(keras.callbacks.Callback):
         its own, or that optimizer has a schedule.
     """
 
-    sets_rates_of_heads = True
-
     def __init__(self, factor=1.0, *, heads=None):
         """See the class."""
         super().__init__()
@@ -349,7 +348,7 @@ class FollowLearningRate(keras.callbacks.Callback):
                 "optimizer=...; the optimizer of the model trains the others"
             )
         for head in heads:
-            if private_optimizer.has_schedule(head.optimizer):
+            if in_place.has_schedule(head.optimizer):
                 raise ValueError(
                     f"{head.name}: its own optimizer has a schedule, which "
                     "cannot follow another rate; give it a number"

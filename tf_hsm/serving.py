@@ -7,7 +7,7 @@ import re
 import keras
 import tensorflow as tf
 
-from tf_hsm import _head_output
+from tf_hsm._head_reference import check_hidden
 from tf_hsm.layers import LabelTree
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import private_keras, tree_tensors
@@ -66,10 +66,10 @@ def export(model, path, *, head=None, k=10):
 
     Args:
       model: a `keras.Model`, functional or Sequential, whose output is the
-        output of a head, `head(hidden)`; or, with `head`, is `hidden`.
+        hidden vectors of a head: `head(hidden)`, or `hidden` itself.
       path: the folder to make. It appears when it is complete.
-      head: None; or a head of `tf_hsm.layers`, for a model that takes labels.
-        Where that called `head(hidden, labels)`, export
+      head: a head of `tf_hsm.layers`; None for the only head of the model. For
+        a model that calls `head(hidden, labels)`, export
         `keras.Model(inputs, hidden)` with this head.
       k: how many classes `serving_default` returns, in
         `[1, head.num_classes]`.
@@ -87,8 +87,7 @@ def export(model, path, *, head=None, k=10):
         raise FileExistsError(
             f"path = {path!r} exists already; give each export a new folder"
         )
-    if head is not None:
-        _check_head(head)
+    head = _head_of(model, head)
     inputs = _input_specs(model)
     # It finds the variables that the functions use. Told of a model, it would
     # write each of its weights twice.
@@ -98,21 +97,9 @@ def export(model, path, *, head=None, k=10):
             archive.track(resource)
     with contextlib.ExitStack() as scopes:
         scopes.enter_context(tree_tensors.kept_in_variables())
-        layers = {id(x): x for x in [*private_keras.layers_of(model), head]}
-        for layer in layers.values():
-            if isinstance(layer, HeadLayer):
-                scopes.enter_context(layer.on_one_device())
-        _add_signatures(archive, inputs, _HeadOf(model, head), k)
+        scopes.enter_context(head.on_one_device())
+        _add_signatures(archive, inputs, model, head, k)
         _write(archive, path)
-
-
-def _check_head(head):
-    """Raises a TypeError unless `head` is a layer of `tf_hsm.layers`."""
-    if not isinstance(head, HeadLayer):
-        raise TypeError(
-            "head must be a layer of tf_hsm.layers, but is a "
-            f"{type(head).__name__}"
-        )
 
 
 def _input_specs(model):
@@ -153,51 +140,47 @@ def _input_name(tensor, i):
     return f"inputs_{i}" if i else "inputs"
 
 
-class _HeadOf:
-    """From what a model takes to its head, and the inputs of that.
-
-    Attributes:
-      layer: the head; None until a call has found it.
-    """
-
-    def __init__(self, model, head):
-        self._model, self._is_given = model, head is not None
-        self.layer = head
-
-    def __call__(self, inputs):
-        outputs = self._model(inputs)
-        if self._is_given:
-            return self.layer, outputs
-        output = _head_output.find(outputs)
-        if output is None or output.labels is not None:
-            raise ValueError(
-                f"the output of {self._model.name} is not that of a tf_hsm "
-                "head: make head(hidden), unchanged, the output of the model, "
-                "or export one whose output is hidden and give the head"
+def _head_of(model, head):
+    """Returns the head of a model: the one that is given, or the only one."""
+    if head is not None:
+        if not isinstance(head, HeadLayer):
+            raise TypeError(
+                "head must be a layer of tf_hsm.layers, but is a "
+                f"{type(head).__name__}"
             )
-        self.layer = output.layer
-        return self.layer, output.inputs
+        return head
+    layers = private_keras.layers_of(model)
+    heads = [layer for layer in layers if isinstance(layer, HeadLayer)]
+    if len(heads) != 1:
+        names = ", ".join(one.name for one in heads) or "none"
+        raise ValueError(
+            f"{model.name} must have one head of tf_hsm.layers, but has "
+            f"{names}; say by head=... whose hidden vectors its output is"
+        )
+    return heads[0]
 
 
-def _functions(head_of, k):
+def _functions(model, head, k):
     """The functions behind the signatures, in the order of `export`."""
 
+    def hidden_of(inputs):
+        return check_hidden(head, model(inputs), f"the output of {model.name}")
+
     def best(inputs, threshold=None):
-        layer, hidden = head_of(inputs)
-        num_classes = layer.num_classes
+        num_classes = head.num_classes
         if not 1 <= k <= num_classes:
             raise ValueError(
                 f"k = {k} is outside [1, {num_classes}]; the upper end is the "
                 "number of classes"
             )
-        return layer.top_k(hidden, k, threshold=threshold)._asdict()
+        found = head.top_k(hidden_of(inputs), k, threshold=threshold)
+        return found._asdict()
 
     def top_k(inputs):
         return best(inputs)
 
     def log_prob(inputs, classes):
-        layer, hidden = head_of(inputs)
-        return {"log_probs": layer.log_prob(classes, hidden)}
+        return {"log_probs": head.log_prob(classes, hidden_of(inputs))}
 
     # A SavedModel keeps defaults that are tensors.
     def sample(
@@ -208,9 +191,8 @@ def _functions(head_of, k):
         top_k=tf.constant(0, tf.int64),  # noqa: B008
         top_p=tf.constant(1.0, tf.float64),  # noqa: B008
     ):
-        layer, hidden = head_of(inputs)
-        drawn = layer.sample(
-            hidden,
+        drawn = head.sample(
+            hidden_of(inputs),
             num_samples,
             seed=seed,
             temperature=temperature,
@@ -225,16 +207,17 @@ def _functions(head_of, k):
     return top_k, log_prob, sample, labels
 
 
-def _add_signatures(archive, inputs, head_of, k):
+def _add_signatures(archive, inputs, model, head, k):
     """Adds the signatures to an archive.
 
     Args:
       archive: an `ExportArchive`.
       inputs: as `_input_specs` says.
-      head_of: the `_HeadOf` of the model.
+      model: the model.
+      head: its head.
       k: how many classes are returned.
     """
-    top_k, log_prob, sample, labels = _functions(head_of, k)
+    top_k, log_prob, sample, labels = _functions(model, head, k)
     default = archive.add_endpoint("serving_default", top_k, [inputs])
     traced = default.get_concrete_function()
     if any(
@@ -249,7 +232,7 @@ def _add_signatures(archive, inputs, head_of, k):
     name, *scalars, threshold = _DTYPES
     classes = tf.TensorSpec([*batch, None], _DTYPES[name], name)
     archive.add_endpoint("log_prob", log_prob, [inputs, classes])
-    if isinstance(head_of.layer, LabelTree):
+    if isinstance(head, LabelTree):
         last, function, scalars = "labels", labels, [threshold]
     else:
         last, function = "sample", sample

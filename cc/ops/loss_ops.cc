@@ -99,12 +99,15 @@ OpDefinition& DefineInputs(OpDefinition* op) {
 }
 
 // What the training steps add, before the inputs and outputs of their own.
-OpDefinition& DefineStep(OpDefinition& op) {
-  return op.Input("loss_grads: Taccumulator")
-      .Input("hyperparameters: double")
+OpDefinition& DefineUpdate(OpDefinition& op) {
+  return op.Input("hyperparameters: double")
       .Input("seed: int64")
       .Input("weight_slots: num_weight_slots * resource")
       .Input("bias_slots: num_bias_slots * resource");
+}
+
+OpDefinition& DefineStep(OpDefinition& op) {
+  return DefineUpdate(op.Input("loss_grads: Taccumulator"));
 }
 
 OpDefinition& DefineStepAttrs(OpDefinition& op) {
@@ -237,18 +240,24 @@ weight_grads: `[touched, width]`.
 bias_grads: `[touched]`.
 )doc");
 
-// Reads what the training steps begin with, and sets the output `loss`.
-absl::Status ReadStep(InferenceContext* c, BatchOf of, Signature* s) {
-  TF_RETURN_IF_ERROR(ReadSignature(c, /*is_handle=*/true, of, s));
+// Reads the hyperparameters and the seed.
+absl::Status ReadNumbers(InferenceContext* c, Signature* s) {
   ShapeHandle merged;
-  TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), s->batch, &merged));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, &merged));
   const DimensionHandle numbers = c->Dim(merged, 0);
   if (c->ValueKnown(numbers) && c->Value(numbers) != 4) {
     TF_RETURN_IF_ERROR(c->Merge(merged, c->Vector(7), &merged));
   }
-  c->set_output(0, s->batch);
   return c->WithRank(c->input(s->next++), 0, &merged);
+}
+
+// Reads what the training steps begin with, and sets the output `loss`.
+absl::Status ReadStep(InferenceContext* c, BatchOf of, Signature* s) {
+  TF_RETURN_IF_ERROR(ReadSignature(c, /*is_handle=*/true, of, s));
+  ShapeHandle merged;
+  TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), s->batch, &merged));
+  c->set_output(0, s->batch);
+  return ReadNumbers(c, s);
 }
 
 template <BatchOf of>
@@ -315,6 +324,49 @@ Inputs and outputs as for ResourceTfHsmTrainStep, but for the labels; the rows o
 every visited group are updated.
 
 labels: as for TfHsmLabelTreeLoss.
+)doc");
+
+absl::Status LossStepShape(InferenceContext* c, bool) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadParameters(c, /*is_handle=*/true, &s));
+  ++s.next;  // loss_grads
+  ShapeHandle scalar;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next++), 0, &scalar));
+  TF_RETURN_IF_ERROR(ReadNumbers(c, &s));
+  return c->WithRank(c->input(c->num_inputs() - 1), 0, &scalar);
+}
+
+const OpRegistration loss_step(
+    "TfHsmLossStep", On::kVariables,
+    [](OpDefinition* op) {
+      DefineUpdate(op->Input("biases: BiasTypes")
+                       .Input("loss_grads: Taccumulator")
+                       .Input("state: variant"))
+          .Input("moved: bool");
+      DefineStepAttrs(DefineParameterAttrs(*op));
+    },
+    LossStepShape, R"doc(
+One step of an optimizer in place, from the state that a loss op has kept.
+
+Computes the gradient of ResourceTfHsmLossGrad and applies an update rule with it
+to the touched rows, but never stores the gradient. The state holds labels,
+inputs, tree and options of the loss, and may serve several steps. The op holds
+the exclusive locks of all variables. An op that fails changes no variable.
+
+weights: the variable `[rows, width]` of the loss op.
+biases: nothing, or the variable `[rows]` of the loss op.
+loss_grads: `[...]`, the shape of the losses: the gradient of the total by each
+  loss.
+state: the output of ResourceTfHsmLoss or ResourceTfHsmLabelTreeLoss.
+hyperparameters: as for ResourceTfHsmTrainStep.
+seed: as for ResourceTfHsmTrainStep.
+weight_slots: as for ResourceTfHsmTrainStep.
+bias_slots: as for ResourceTfHsmTrainStep.
+moved: scalar, in host memory: whether the parameters have changed since the
+  loss. If so, the op first runs the forward again, without input_grads, and
+  steps by the gradient at the present parameters.
+rule: as for ResourceTfHsmTrainStep.
+stochastic_rounding: as for ResourceTfHsmTrainStep.
 )doc");
 
 absl::Status EmbeddingTrainStepShape(InferenceContext* c, bool) {

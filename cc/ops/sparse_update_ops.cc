@@ -7,7 +7,7 @@ namespace tf_hsm {
 namespace {
 
 absl::Status SparseUpdateShape(InferenceContext* c, bool) {
-  const int first = c->num_inputs() - 3;
+  const int first = c->num_inputs() - 4;
   ShapeHandle indices, values;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(first), 1, &indices));
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(first + 1), 1, &values));
@@ -22,11 +22,13 @@ const OpRegistration sparse_update(
           .Input("indices: Tindices")
           .Input("values: Taccumulator")
           .Input("hyperparameters: double")
+          .Input("seed: int64")
           .Attr(ElementTypeAttr("T"))
           .Attr("Taccumulator: {float, double}")
           .Attr("Tindices: {int32, int64}")
           .Attr("num_slots: int >= 0")
-          .Attr(RuleAttr());
+          .Attr(RuleAttr())
+          .Attr("stochastic_rounding: bool = false");
     },
     SparseUpdateShape, R"doc(
 One step of an optimizer on the rows of a variable that a gradient names.
@@ -46,6 +48,8 @@ hyperparameters: `[4]`: the learning rate (of adam, with the correction of its
   averages' bias), beta_1 (of rmsprop, the momentum), beta_2 (of rmsprop, rho),
   epsilon. Or `[5]`: then also what the rows lose before the step as a share of
   themselves, the learning rate times a weight decay.
+seed: scalar, of stochastic_rounding; another one for each step.
+stochastic_rounding: of bfloat16 weights; else to nearest even.
 )doc");
 
 }  // namespace

@@ -16,7 +16,7 @@ import tf_hsm
 from tests.support import trees
 from tests.support.devices import CPUS
 from tests.support.pinned import TREES
-from tests.support.training import assert_near, assert_same
+from tests.support.training import assert_near, assert_same, layer_step
 from tf_hsm import distribute
 from tf_hsm.layers import HierarchicalSoftmax
 
@@ -47,7 +47,7 @@ def trained(head):
     for _ in range(3):
         inputs = tf.constant(rng.normal(size=(9, WIDTH)), tf.float32)
         labels = rng.integers(-1, head.tree.num_classes, 9)
-        head(inputs, labels, training=True)
+        layer_step(head, inputs, labels)
     return head
 
 
@@ -239,7 +239,7 @@ def test_penalties_of_touched_rows():
     distribute.copy_weights(one, several)
     totals = []
     for head in (one, several):
-        head(inputs, labels, training=True)
+        head(inputs, labels)
         totals.append(float(tf.add_n(head.losses)))
     assert_near(*totals, 1e-5)
     kernel, bias = one.kernel.numpy(), one.bias.numpy()

@@ -67,8 +67,8 @@ def test_what_travels():
     shards = np.searchsorted(first_places, places, side="right") - 1
     replicas = np.arange(BATCH) * REPLICAS // BATCH
     leave = ((shards >= 0) & (shards != replicas)).sum() / REPLICAS
-    # Inputs and their gradient; label, weight, loss and its gradient.
-    counted = leave * (2 * WIDTH * 4 + 4 * 4)
+    # Inputs and their gradient; label, loss and its gradient.
+    counted = leave * (2 * WIDTH * 4 + 3 * 4)
     top, _, wire = found.parts
     sent = wire.forward.bytes + wire.backward.bytes
     assert sent == pytest.approx(counted, rel=0.05)
@@ -151,7 +151,7 @@ def test_bytes_of_tails(form, count):
 def sent_to_tails(labels, count, size):
     """The bytes for labels in the tails "three", of numbers of `size` bytes.
 
-    The products and their gradient; label, weight, loss and its gradient.
+    The products and their gradient; label, loss and its gradient.
     """
     ranks = np.empty(tails.N, int)
     ranks[np.argsort(-tails.COUNTS, kind="stable")] = np.arange(tails.N)
@@ -159,7 +159,7 @@ def sent_to_tails(labels, count, size):
     replica = np.arange(labels.size) * count // labels.size
     return sum(
         ((tail == number) & (replica != (number - 1) % count)).sum()
-        * (2 * width * size + 8 + 3 * size)
+        * (2 * width * size + 8 + 2 * size)
         for number, width in ((1, 4), (2, 2), (3, 1))
     )
 

@@ -50,7 +50,7 @@ def by_paths(p, labels):
             owner = shard_of_row[path[-1]]
             if owner in (-1, replica):
                 continue
-            there = VECTOR + 4 + 4 + 4  # input, label, weight, loss gradient
+            there = VECTOR + 4 + 4  # input, label, loss gradient
             back = VECTOR + 4  # gradient and loss
             for phase, size, begin, end in (
                 (0, there, replica, owner),
@@ -238,7 +238,7 @@ def test_all_labels_on_one_of_eight():
         p.cost.worst_milliseconds, rel=0.03
     )
     # 7,000 examples come from the other replicas, and their results return.
-    examples = 7000 * (2 * 300 * 4 + 16)
+    examples = 7000 * (2 * 300 * 4 + 12)
     gradient = result.wire_bytes[:, 2] - examples
     assert (gradient <= 14 * 100 * (301 * 4 + 16)).all()
     assert p.cost.worst_milliseconds > 4 * p.cost.milliseconds

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.support import replicated_heads as heads
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime.replicas import copies_of
 
 
 @functools.cache
@@ -26,7 +26,7 @@ def trained():
 
 def assert_copies_agree(head):
     for variable in (head.kernel, *head.optimizer.slots(head.kernel)):
-        first, *others = private_tensorflow.copies_of(variable)
+        first, *others = copies_of(variable)
         for other in others:
             assert_same(other.numpy(), first.numpy())
 
@@ -97,7 +97,7 @@ QUESTIONS = {
     "log_probs": lambda head, x: head.log_probs(x),
     "log_prob": lambda head, x: head.log_prob(tf.tile([[3, 59, 0]], [4, 1]), x),
     "top_k": lambda head, x: tuple(head.top_k(x, 7)),
-    "best": lambda head, x: head(x),
+    "best": lambda head, x: head.predict_class(x),
     "sample": lambda head, x: head.sample(x, 5, seed=3, top_k=1),
 }
 

@@ -10,7 +10,7 @@ from tests.support import replicated_heads as heads
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.losses import HeadLoss
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime.replicas import copies_of
 
 # Each tree has one rule.
 RULES = dict(zip(heads.TREES, itertools.cycle(OPTIMIZERS), strict=False))
@@ -48,9 +48,7 @@ def test_as_on_one_device(name, count):
     assert_near(heads.train(head, name, count), wanted, 1e-13)
     # The copies of the top have the same bits.
     for variable in (head.kernel, head.bias):
-        first, *others = (
-            copy.numpy() for copy in private_tensorflow.copies_of(variable)
-        )
+        first, *others = (copy.numpy() for copy in copies_of(variable))
         assert_same(others, [first] * (count - 1))
 
 
@@ -109,18 +107,42 @@ def test_several_heads(count):
 
 def _step_of_sum(several):
     """As `heads.step_of`, for the sum of the losses of heads."""
-    loss = HeadLoss(reduction="none")
+    losses_of = [HeadLoss(head, "none") for head in several]
 
     def step(inputs, labels, weights):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            outputs = [head(inputs, training=True) for head in several]
             losses = tf.add_n(
-                [loss(labels, x, sample_weight=weights) for x in outputs]
+                [f(labels, inputs, sample_weight=weights) for f in losses_of]
             )
         return losses, tape.gradient(losses, inputs)
 
     return step
+
+
+def test_a_gradient_of_the_head_alone():
+    """The losses' gradients travel, also from replicas without a shard."""
+    one, several = (heads.make_head("chain", "sgd", c) for c in (None, 4))
+    several.load_own_variables(heads.start_of(one))
+    strategy = heads.strategy_of(4)
+
+    def step_of(head):
+        def step(inputs, labels, weights):
+            with tf.GradientTape() as tape:
+                losses = head.label_losses(labels, inputs) * weights
+            tape.gradient(losses, head.trainable_variables)
+            return losses
+
+        return step
+
+    on_replicas = tf.function(
+        lambda *batch: strategy.run(step_of(several), batch), autograph=False
+    )
+    for batch, _ in zip(heads.batches("chain"), range(2), strict=False):
+        losses = on_replicas(*(heads.split(strategy, x) for x in batch))
+        wanted = step_of(one)(*map(tf.constant, batch))
+        assert_near(heads.joined(strategy, losses), wanted, 1e-13)
+    assert_near(heads.state(several), heads.state(one), 1e-13)
 
 
 def test_where_variables_are():
@@ -128,10 +150,10 @@ def test_where_variables_are():
     head = heads.make_head("huffman", "lazy_adam", 4)
     for i, kernel in enumerate(head.shard_kernels):
         for variable in (kernel, *head.optimizer.slots(kernel)):
-            (only,) = private_tensorflow.copies_of(variable)
+            (only,) = copies_of(variable)
             assert only.device.endswith(f"CPU:{i}")
     for variable in (head.kernel, *head.optimizer.slots(head.kernel)):
-        assert len(private_tensorflow.copies_of(variable)) == 4
+        assert len(copies_of(variable)) == 4
 
 
 def test_what_each_replica_computes():
@@ -146,6 +168,6 @@ def test_what_each_replica_computes():
     operations = run.get_concrete_function(*batch).graph.get_operations()
     devices = {
         kind: sorted(op.device[-1] for op in operations if op.type == kind)
-        for kind in ("ResourceTfHsmTrainStep", "ResourceTfHsmLoss")
+        for kind in ("ResourceTfHsmLoss", "ResourceTfHsmLossStep")
     }
-    assert list(devices.values()) == [list("0123")] * 2
+    assert list(devices.values()) == [list("00112233"), list("0123")]

@@ -67,7 +67,7 @@ def train(head, own, rule):
     def step(inputs, labels, weights):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            losses = head(inputs, labels, sample_weight=weights, training=True)
+            losses = head(inputs, labels, sample_weight=weights)
             total = tf.add_n(head.losses)
         variables = [] if own else head.row_variables()
         dx, *gradients = tape.gradient(total, [inputs, *variables])

@@ -10,7 +10,7 @@ from tests.support import private, workers
 from tests.support import replicated_heads as heads
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime.replicas import copies_of
 
 
 def trained(name, rule, devices, start, folder):
@@ -29,7 +29,7 @@ def trained(name, rule, devices, start, folder):
     saved = distribute.checkpoint(head)
     distribute.save(saved, f"{folder}/first", strategy)
     distribute.save(saved, f"{folder}/last", strategy)
-    tops = map(private_tensorflow.copies_of, (head.kernel, head.bias))
+    tops = map(copies_of, (head.kernel, head.bias))
     return results, [[copy.numpy() for copy in copies] for copies in tops]
 
 

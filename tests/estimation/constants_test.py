@@ -23,12 +23,10 @@ def in_header(path, name):
     ("path", "name", "value"),
     [
         ("api/loss.h", "kMaxKeptBytes", tree_head.MAX_KEPT_BYTES),
-        ("api/loss.h", "kMaxStepBytes", tree_head.MAX_STEP_BYTES),
         ("api/loss.h", "kNarrowWidth", tree_head.NARROW_WIDTH),
         ("api/loss.h", "kMaxNarrowBytes", tree_head.MAX_NARROW_BYTES),
         ("api/loss.h", "kChunkBytes", tree_head.CHUNK_BYTES),
         ("base/types.h", "kPadding", tree_head.PADDING),
-        ("groups/problem.h", "kMaxItemExamples", tree_head.MAX_ITEM_EXAMPLES),
         ("api/example_search.h", "kMaxOpen", implementations.MAX_OPEN),
     ],
 )

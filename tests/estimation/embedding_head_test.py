@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.estimated_heads import bytes_of, setting_of
+from tests.support.estimated_heads import bytes_of, setting_of, weight_bytes
 from tf_hsm.estimation import heads
 
 WIDTH, BATCH = 6, 40
@@ -40,7 +40,7 @@ def test_an_embedding_softmax_byte_for_byte(dtype, rule, use_bias):
         model, batch=BATCH, optimizer=setting.slots.optimizer
     )
     for found in (alone, within):
-        assert found.parameter_bytes == bytes_of(layer.weights)
+        assert found.parameter_bytes == weight_bytes(layer)
         assert found.slot_bytes == slot_bytes
         assert (found.gradient_bytes == 0) == (rule is not None)
         assert found.labels == BATCH
@@ -72,9 +72,25 @@ def test_bags_cost_more_than_ids(rule):
     (ids, tree), (bags, other) = (
         head.parts_of(shape, setting_of()) for shape in ((BATCH,), (BATCH, 5))
     )
-    assert bags.forward.bytes > 4 * ids.forward.bytes
-    assert other.forward == tree.forward
-    assert (other.forward_bytes > tree.forward_bytes) == (rule is not None)
+    for name in ("forward", "backward"):
+        assert getattr(bags, name).bytes > 3 * getattr(ids, name).bytes
+        assert getattr(other, name) == getattr(tree, name)
+    gradient = 4 * WIDTH * BATCH
+    held = gradient if rule else 0
+    assert ids.backward_bytes == held
+    assert bags.backward_bytes == 5 * (gradient + held)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "lazy_adam"])
+def test_a_step_of_embeddings_does_what_an_optimizer_does(rule):
+    plain, in_place = (
+        heads.of(embedding_softmax(optimizer=own)).parts(setting_of(rule), 0)[0]
+        for own in (None, rule)
+    )
+    assert in_place.forward == plain.forward
+    assert in_place.backward == plain.backward + plain.update
+    assert in_place.slot_bytes == plain.slot_bytes
+    assert in_place.gradient_bytes == in_place.update.bytes == 0
 
 
 def test_an_embedding_softmax_takes_ids():

@@ -274,6 +274,22 @@ def test_frozen_layers_have_no_backward():
     assert found.parts[1].slot_bytes == found.parts[1].gradient_bytes == 0
 
 
+def test_a_step_in_place_is_in_the_backward():
+    """Layers before it that are not trained have none."""
+    inputs = keras.Input((6,))
+    frozen = keras.layers.Dense(16, trainable=False)(inputs)
+    for trainable in (True, False):
+        layer = tf_hsm.layers.HierarchicalSoftmax(
+            tf_hsm.Tree.flat(9), optimizer="sgd", trainable=trainable
+        )
+        body, head = estimate(keras.Model(inputs, layer(frozen))).parts
+        assert body.backward.flops == body.saved_bytes == 0
+        assert (head.backward.flops > 0) == trainable
+    options = {"num_classes": 9, "width": 16, "head_optimizer": "sgd"}
+    assert estimate(None, **options).flops[1] > 0
+    assert estimate(None, optimizer=None, **options).flops[1:] == (0, 0)
+
+
 def test_a_type_for_all_variables_of_a_model():
     inputs = keras.Input((6,))
     model = keras.Model(inputs, keras.layers.Dense(5)(inputs))

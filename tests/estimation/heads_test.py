@@ -9,7 +9,12 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import trees
-from tests.support.estimated_heads import bytes_of, setting_of, total
+from tests.support.estimated_heads import (
+    bytes_of,
+    setting_of,
+    total,
+    weight_bytes,
+)
 from tf_hsm import baselines
 from tf_hsm.estimation import heads
 
@@ -32,7 +37,7 @@ def test_a_tree_byte_for_byte(dtype, rule, use_bias):
         heads.head(tree, optimizer=rule, use_bias=use_bias),
     ):
         (part,) = head.parts(setting_of(dtype=dtype), WIDTH)
-        assert part.parameter_bytes == bytes_of(layer.weights)
+        assert part.parameter_bytes == weight_bytes(layer)
         optimizer = layer.optimizer
         if optimizer is None:
             optimizer = keras.optimizers.Adam()
@@ -74,24 +79,49 @@ def test_flops_are_those_of_the_expected_cost():
         assert flops == pytest.approx(cost.flops)
 
 
-@pytest.mark.parametrize("rule", [None, "sgd"])
-def test_focal_losses_in_place_take_a_forward_more(rule):
-    tree = trees.CATALOGUE["random"]()
-    (plain,), (focal,) = (
-        heads.of(
-            tf_hsm.layers.HierarchicalSoftmax(
-                tree, optimizer=rule, focal_gamma=gamma
-            )
-        ).parts(setting_of(), WIDTH)
-        for gamma in (0, 2)
+@pytest.mark.parametrize("name", ["hierarchical", "label_tree"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("rule", "slots"), [("sgd", 0), ("lazy_adam", 2)])
+def test_a_step_keeps_what_a_gradient_needs(name, dtype, rule, slots):
+    """The step has no gradient, and moves the slots of the touched rows."""
+    tree, setting = trees.CATALOGUE["random"](), setting_of(dtype=dtype)
+    (plain,), (in_place,) = (
+        heads.head(name, tree, optimizer=own).parts(setting, WIDTH)
+        for own in (None, rule)
     )
-    one = tree.expected_cost(batch=BATCH, width=WIDTH).flops / 3
-    more = 0 if rule is None else one
-    assert focal.forward.flops == pytest.approx(plain.forward.flops + more)
-    assert focal.backward == plain.backward
+    for field in (
+        "saved_bytes",
+        "forward_bytes",
+        "backward_bytes",
+        "tensor_bytes",
+        "forward",
+    ):
+        assert getattr(in_place, field) == getattr(plain, field)
+    assert in_place.backward.flops == plain.backward.flops
+    assert in_place.gradient_bytes == 0 < plain.gradient_bytes
+    assert in_place.in_place and not plain.in_place
+    rows = tree.expected_cost(batch=BATCH, width=WIDTH).touched_rows
+    moved = in_place.backward.bytes - plain.backward.bytes
+    assert moved == pytest.approx(2 * slots * 4 * rows * WIDTH)
     machine = tf_hsm.estimation.machines["nvidia-h100"]
-    ratio = focal.seconds(machine) / plain.seconds(machine)
-    assert ratio == pytest.approx(1 if rule is None else 4 / 3)
+    slower = in_place.seconds(machine) - plain.seconds(machine)
+    assert slower == pytest.approx(moved / machine.read_write)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_step_keeps_the_sums_of_chunks(dtype):
+    """A float gradient takes the memory of the sums."""
+    head = heads.head("hierarchical", tf_hsm.Tree.flat(20_000))
+    setting = setting_of(dtype=dtype, batch=4_000)
+    (plain,), (in_place,) = (
+        one.parts(setting, 128) for one in (head, head.in_place("sgd"))
+    )
+    sums = 4 * 20_000 * 128
+    moved = sums if dtype == "float32" else 0
+    assert in_place.saved_bytes == plain.saved_bytes + moved
+    assert in_place.forward_bytes == plain.forward_bytes - moved
+    assert in_place.forward.flops == plain.forward.flops
+    assert in_place.backward.flops == plain.backward.flops == 0
 
 
 @pytest.mark.parametrize(
@@ -112,7 +142,7 @@ def test_a_label_tree_byte_for_byte(rule, use_bias):
     for head in (heads.of(layer), heads.head("label_tree", tree, **options)):
         (part,) = head.parts(setting, WIDTH)
         assert part.kind == "LabelTree"
-        assert part.parameter_bytes == bytes_of(layer.weights)
+        assert part.parameter_bytes == weight_bytes(layer)
         assert part.slot_bytes == slot_bytes
         assert (part.gradient_bytes == 0) == (rule is not None)
 
@@ -148,7 +178,8 @@ def test_a_label_tree_visits_what_labels_do(name, num_labels):
     )
     flops = part.forward.flops + part.backward.flops
     assert flops == pytest.approx(6 * logits * WIDTH, rel=0.05)
-    assert in_place.forward.flops == pytest.approx(flops)
+    for name in ("forward", "backward"):
+        assert getattr(in_place, name).flops == getattr(part, name).flops
     # Inputs of visits, of 6 numbers and 10 zeros; dz; losses and dx.
     lasting = 4 * (16 * visits + logits + batch * (1 + WIDTH))
     plan = 50 * visits + 150 * len(touched) + 10 * batch
@@ -203,7 +234,7 @@ def test_a_pinned_tail_byte_for_byte():
     layer = tf_hsm.layers.AdaptiveSoftmax(200, cutoffs=[50], tail=[tail])
     layer.build((None, 32))
     parts = heads.of(layer).parts(setting_of(), 32)
-    assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+    assert total(parts, "parameter_bytes") == weight_bytes(layer)
 
 
 def test_a_whole_model_on_a_pinned_tree():
@@ -289,7 +320,7 @@ def test_adaptive_byte_for_byte(tail, use_bias):
     layer = tf_hsm.layers.AdaptiveSoftmax(500, **options)
     layer.build((None, 64))
     parts = heads.of(layer).parts(setting_of(), 64)
-    assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+    assert total(parts, "parameter_bytes") == weight_bytes(layer)
     optimizer = keras.optimizers.Adam()
     optimizer.build(layer.trainable_variables)
     assert total(parts, "slot_bytes") == bytes_of(optimizer.variables[2:])
@@ -319,7 +350,7 @@ def test_adaptive_in_place_byte_for_byte(rule):
         heads.head("adaptive", 500, **options),
     ):
         parts = head.parts(setting_of(), 64)
-        assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+        assert total(parts, "parameter_bytes") == weight_bytes(layer)
         assert total(parts, "slot_bytes") == expected
         assert total(parts, "gradient_bytes") == bytes_of(layer.projections)
     with pytest.raises(
@@ -333,7 +364,7 @@ def test_an_adaptive_head_whose_layer_is_not_built_stays_so():
     parts = heads.of(layer).parts(setting_of(), 256)
     assert not layer.built
     layer.build((None, 256))
-    assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+    assert total(parts, "parameter_bytes") == weight_bytes(layer)
 
 
 def test_large_tables_are_made_by_blocks():

@@ -32,31 +32,6 @@ def test_several_labels_repeat_the_inputs(make):
     assert repeated == pytest.approx(3 * BATCH * 16 * 4)
 
 
-@pytest.mark.parametrize("make", ["adaptive", "cut", "embeddings"])
-def test_focal_losses_of_all_trees_in_place_take_a_forward_more(make):
-    tree = tf_hsm.Tree.two_level(500)
-
-    def flops(gamma):
-        options = {"optimizer": "sgd", "focal_gamma": gamma}
-        layer = {
-            "adaptive": lambda: tf_hsm.layers.AdaptiveSoftmax(
-                500, cutoffs=[50], div_value=1, **options
-            ),
-            "cut": lambda: tf_hsm.layers.HierarchicalSoftmax(
-                tree, devices=["CPU:0"] * 2, **options
-            ),
-            "embeddings": lambda: tf_hsm.layers.EmbeddingSoftmax(
-                tree, num_embeddings=50, width=16, **options
-            ),
-        }[make]()
-        found = heads.of(layer).parts(setting_of(), 16)
-        # Moving embeddings takes no forward.
-        found = [p for p in found if p.kind == "HierarchicalSoftmax"]
-        return total(found, "forward").flops
-
-    assert flops(2) == pytest.approx(4 / 3 * flops(0))
-
-
 @pytest.mark.parametrize("kind", ["AdaptiveSoftmax", "SampledSoftmax", "tree"])
 def test_class_weights_are_there_twice(kind):
     """As an array of the layer, and as the tensor of a step."""

@@ -17,7 +17,9 @@ from tests.support import (
     gpu_forest_cases,
     gpu_inference_cases,
     gpu_step_cases,
+    training,
 )
+from tests.support.pairs import all_pairs
 from tests.support.update_rules import ON_GPUS
 
 EMULATED = gpu_cases.Place("CPU:0", label="tf_hsm_emulated")
@@ -105,6 +107,28 @@ def test_broken_trees(case):
 def test_train_step(rule, dtype, has_biases):
     gpu_step_cases.check_train_step(
         EMULATED, rule, "random", (5, 3), dtype, has_biases
+    )
+
+
+@pytest.mark.parametrize(
+    "rule, name, dtype, label_smoothing",
+    all_pairs(
+        ON_GPUS,
+        ["random", "pinned huffman_203", "below huffman_3"],
+        gpu_cases.DTYPES,
+        [0.0, 0.25],
+    ),
+)
+def test_step_from_a_state(rule, name, dtype, label_smoothing):
+    gpu_step_cases.check_train_step(
+        EMULATED,
+        rule,
+        name,
+        (17, 3),
+        dtype,
+        True,
+        label_smoothing=label_smoothing,
+        make=training.after_loss,
     )
 
 

@@ -17,8 +17,10 @@ from tests.support import (
     gpu_step_cases,
     oracle,
     private,
+    training,
 )
 from tests.support.evaluation import assert_within, dense
+from tests.support.pairs import all_pairs
 from tests.support.update_rules import ON_GPUS
 
 GPU = gpu_cases.Place("GPU:0")
@@ -134,6 +136,28 @@ def test_broken_trees(case):
 def test_train_step(rule, name, has_biases, dtype):
     gpu_step_cases.check_train_step(
         GPU, rule, name, (67, 33), dtype, has_biases
+    )
+
+
+@pytest.mark.parametrize(
+    "rule, name, dtype, label_smoothing",
+    all_pairs(
+        ON_GPUS,
+        ["random", "pinned huffman_203", "below huffman_3"],
+        gpu_cases.DTYPES,
+        [0.0, 0.25],
+    ),
+)
+def test_step_from_a_state(rule, name, dtype, label_smoothing):
+    gpu_step_cases.check_train_step(
+        GPU,
+        rule,
+        name,
+        (67, 33),
+        dtype,
+        True,
+        label_smoothing=label_smoothing,
+        make=training.after_loss,
     )
 
 
@@ -335,7 +359,7 @@ def losses_of_fit(device, in_place):
         model.compile(
             tf_hsm.optimizers.SGD(0.5),
             loss=head.loss,
-            metrics=[tf_hsm.metrics.Perplexity()],
+            metrics=[tf_hsm.metrics.Perplexity(head)],
         )
         x = np.arange(640).reshape(128, 5) % 64
         history = model.fit(

@@ -8,6 +8,9 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support.training import kept_loss, states, step_from
+from tests.support.update_rules import built
+from tf_hsm.runtime.library import raw_ops
 
 CLASSES, WIDTH, BATCH = 9_001, 65, 3_800
 TREE = tf_hsm.Tree.flat(CLASSES)
@@ -97,3 +100,55 @@ def test_bfloat16():
         found.append(tf.cast(gradient, tf.float32).numpy())
     # Ready, and made again: to one rounding of bfloat16 and some of float32.
     np.testing.assert_allclose(*found, rtol=2**-7, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "rule, kind",
+    [
+        ("rowwise_adagrad", "equal"),
+        ("lazy_adam", "equal"),
+        ("adagrad", "weighted"),
+    ],
+)
+def test_steps_from_a_state(problem, rule, kind):
+    """Equal weights use the sums of the loss, also after a gradient has.
+
+    Others, and parameters that have moved, go by the normalizers.
+    """
+    w, b, labels, x = problem
+    loss_weights = {
+        "equal": np.full(BATCH, 2 / BATCH),
+        "weighted": np.linspace(0, 2 / BATCH, BATCH),
+    }[kind]
+    dw, db, _ = oracle_gradients(problem, loss_weights)
+    one, other = (
+        kept_loss([tf.Variable(w), tf.Variable(b)], labels, x, TREE).state
+        for _ in range(2)
+    )
+
+    def check_gradient(state):
+        gradient = raw_ops.tf_hsm_loss_grad(
+            weights=w, biases=[b], loss_grads=loss_weights, state=state
+        )
+        np.testing.assert_allclose(
+            gradient.weight_grads, dw, rtol=1e-11, atol=1e-15
+        )
+
+    check_gradient(other)
+    found = []
+    for state, moved in ((one, False), (one, True), (other, False)):
+        variables = [tf.Variable(w), tf.Variable(b)]
+        optimizer = built(rule, variables)
+        step_from(state, variables, loss_weights, optimizer, moved=moved)
+        found.append(states(optimizer, variables))
+    check_gradient(one)
+    variables = [tf.Variable(w), tf.Variable(b)]
+    optimizer = built(rule, variables)
+    rows = tf.range(CLASSES)
+    gradients = [tf.IndexedSlices(g, rows) for g in (dw, db)]
+    optimizer.apply(gradients, variables)
+    found.append(states(optimizer, variables))
+    for one in found[1:]:
+        for arrays, others in zip(found[0], one, strict=True):
+            for array, other in zip(arrays, others, strict=True):
+                np.testing.assert_allclose(array, other, rtol=1e-9, atol=1e-14)

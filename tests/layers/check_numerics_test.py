@@ -12,7 +12,7 @@ from tests.support.heads_by_name import BATCH, TREE, WIDTH
 
 CLASSES = np.tile([1, 5], [BATCH, 1])
 ANSWERS = {
-    "call": lambda head, x: head(x),
+    "predict_class": lambda head, x: head.predict_class(x),
     "allowed": lambda head, x: head.top_k(x, 3, allowed=[1, 5]),
     "threshold": lambda head, x: head.top_k(x, 3, threshold=0.9),
     "threshold of 0": lambda head, x: head.top_k(x, 3, threshold=0.0),

@@ -11,7 +11,7 @@ import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
 from tests.support.in_place_models import FORMS, REFUSED_OPTIMIZERS, fit
 from tests.support.models import TREE
-from tests.support.training import assert_near, assert_same
+from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 from tf_hsm.layers import EmbeddingSoftmax
@@ -72,7 +72,10 @@ def test_inputs(what, training):
     layer.build()
     before = softmaxes.state(layer)
     with pytest.raises(error, match=match):
-        layer(inputs, LABELS, training=training)
+        if training:
+            layer_step(layer, inputs, LABELS)
+        else:
+            layer(inputs, LABELS)
     assert_same(softmaxes.state(layer), before)
 
 
@@ -136,7 +139,7 @@ def test_arguments(options, error, match):
 @pytest.mark.parametrize(
     "form, eager", list(zip(FORMS, [False, True], strict=True))
 )
-@pytest.mark.parametrize("name", ["clipnorm", "weight_decay", "ours"])
+@pytest.mark.parametrize("name", REFUSED_OPTIMIZERS)
 def test_optimizers_of_the_model(name, form, eager):
     optimizer, match = REFUSED_OPTIMIZERS[name]
     layer = softmaxes.make_layer(optimizer="sgd")
@@ -153,22 +156,50 @@ def test_optimizers_of_the_model(name, form, eager):
     assert_same(softmaxes.state(layer), before)
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: optimizers.SGD(0.1, global_clipnorm=1e-3),
+        lambda: keras.optimizers.AdamW(0.1),
+        lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
+    ],
+    ids=["clipping", "weight_decay", "loss_scaling"],
+)
+def test_optimizers_of_the_model_that_change_no_step(optimizer):
+    """They act on the rest of the model, of which there is none here."""
+    data = {"x": softmaxes.make_inputs("ids"), "y": softmaxes.make_labels()}
+    runs = []
+    for of_model in (optimizer(), "sgd"):
+        layer = softmaxes.make_layer(optimizer="sgd")
+        model = softmaxes.make_model(layer, "ids", optimizer=of_model)
+        runs.append([fit(model, data), softmaxes.state(layer)])
+    assert_near(*runs, 1e-6)
+
+
 def test_gradients():
-    """With an optimizer of its own they would train nothing, or the rest."""
-    layer = softmaxes.make_layer(optimizer="sgd")
+    """With an optimizer of its own they move rows, or are refused."""
+    layer = softmaxes.make_layer(optimizer=optimizers.SGD(0.5))
     layer.build()
     ids = softmaxes.make_inputs("ragged")
-    for name in ("embed", "log_probs"):
-        with tf.GradientTape() as tape:
-            tape.watch(layer.embeddings.value)
-            found = getattr(layer, name)(ids)
-        with pytest.raises(LookupError, match=f"gradient of {name}"):
-            tape.gradient(found, layer.embeddings.value)
     with tf.GradientTape() as tape:
-        variables = [v.value for v in layer.variables]
-        tape.watch(variables)
-        losses = layer(ids, softmaxes.make_labels(), training=True)
-    assert tape.gradient(losses, variables) == [None] * 3
+        tape.watch(layer.embeddings.value)
+        found = layer.log_probs(ids)
+    with pytest.raises(LookupError, match="gradient of log_probs"):
+        tape.gradient(found, layer.embeddings.value)
+    before = softmaxes.state(layer)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer.embed(np.array([3, 3, 7])))
+    assert tape.gradient(total, layer.in_place.anchor.value) == 0
+    table, *others = softmaxes.state(layer)
+    before[0][[3, 7]] -= [[1.0], [0.5]]
+    np.testing.assert_allclose(table, before[0], rtol=1e-6)
+    assert_same(others, before[1:])
+    with tf.GradientTape() as tape:
+        rows = [v.value for v in layer.row_variables()]
+        tape.watch(rows)
+        losses = layer(ids, softmaxes.make_labels())
+    anchor = layer.in_place.anchor.value
+    assert tape.gradient(losses, [*rows, anchor]) == [None, None, None, 0]
     plain = softmaxes.make_layer()
     plain.build()
     with tf.GradientTape() as tape:
@@ -182,25 +213,23 @@ def float32_run():
     """Losses and weights of a layer without mixed precision."""
     layer = softmaxes.make_layer(optimizer="sgd")
     data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
-    return fit(softmaxes.make_model(layer, "padded"), data), layer.get_weights()
+    return fit(softmaxes.make_model(layer, "padded"), data), softmaxes.weights(
+        layer
+    )
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision(policy):
-    """The vectors stay as wide as the table; a scaled loss is refused."""
+    """The vectors stay as wide as the table; the loss may be scaled."""
     data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
     keras.config.set_dtype_policy(policy)
     try:
         layer = softmaxes.make_layer(optimizer="sgd")
         model = softmaxes.make_model(layer, "padded")
-        if policy == "mixed_float16":
-            with pytest.raises(ValueError, match="auto_scale_loss=False"):
-                fit(model, data)
-            model.compile("sgd", loss=layer.loss, auto_scale_loss=False)
         losses = fit(model, data)
     finally:
         keras.config.set_dtype_policy("float32")
-    assert_near([losses, layer.get_weights()], float32_run(), 1e-6)
+    assert_near([losses, softmaxes.weights(layer)], float32_run(), 1e-6)
     assert layer.embed(data["x"]).dtype == policy.removeprefix("mixed_")
 
 
@@ -236,7 +265,7 @@ def test_bfloat16(rule):
 
 
 def as_floats(layer):
-    return [np.asarray(v, np.float32) for v in layer.get_weights()]
+    return [np.asarray(v, np.float32) for v in softmaxes.weights(layer)]
 
 
 @pytest.mark.parametrize("kind", ["ids", "ragged"])
@@ -247,12 +276,12 @@ def test_rounding(kind):
         layer = softmaxes.make_layer(optimizer=optimizers.SGD(0.5), **options)
         layer.build()
         if start is not None:
-            layer.set_weights(start)
+            variables = [layer.embeddings, layer.kernel, layer.bias]
+            for variable, value in zip(variables, start, strict=True):
+                variable.assign(value)
         start = as_floats(layer)
-        layer(
-            softmaxes.make_inputs(kind), softmaxes.make_labels(), training=True
-        )
-        return start, layer.get_weights()
+        layer_step(layer, softmaxes.make_inputs(kind), softmaxes.make_labels())
+        return start, softmaxes.weights(layer)
 
     start, nearest = stepped(dtype="bfloat16", stochastic_rounding=False)
     _, exact = stepped(start)
@@ -271,18 +300,26 @@ def test_rounding(kind):
 
 
 def test_weights_of_bags_that_are_learned():
-    """In place they would not be; other weights have no gradient to refuse."""
+    """In place as by the model's optimizer."""
     ids = keras.Input([3], dtype="int64")
-    learned = keras.layers.Reshape([3])(keras.layers.Embedding(9, 1)(ids))
     x, y = np.arange(12).reshape(4, 3) % 9, np.arange(4)
-    for options in ({"optimizer": "sgd"}, {}):
+    runs = []
+    for own in ("sgd", None):
+        keras.utils.set_random_seed(2)
+        embedding = keras.layers.Embedding(9, 1)
+        learned = keras.layers.Reshape([3])(embedding(ids))
         head = tf_hsm.layers.EmbeddingSoftmax(
-            tf_hsm.Tree.two_level(9), num_embeddings=9, width=4, **options
+            tf_hsm.Tree.two_level(9),
+            num_embeddings=9,
+            width=4,
+            kernel_initializer=keras.initializers.RandomNormal(seed=1),
+            optimizer=own,
         )
         model = keras.Model(ids, head([ids, learned]))
-        model.compile("sgd", head.loss)
-        if options:
-            with pytest.raises(LookupError, match="gradient of index_weights"):
-                model.fit(x, y, verbose=0)
-        else:
-            model.fit(x, y, verbose=0)
+        model.compile(optimizers.SGD(0.01), head.loss)
+        before = embedding.embeddings.numpy()
+        losses = fit(model, {"x": x, "y": y})
+        assert (embedding.embeddings.numpy() != before).any()
+        variables = [*head.row_variables(), embedding.embeddings]
+        runs.append([losses, *(v.numpy() for v in variables)])
+    assert_near(*runs, 1e-6)

@@ -14,12 +14,14 @@ def model_of(head, **compiling):
     return model
 
 
+def model_with_precision(head):
+    return model_of(head, metrics=[metrics.PrecisionAtK(head, 1000)])
+
+
 WRONG = {
     "loss": lambda: model_of(make_head(), loss="mse"),
     "metric": lambda: model_of(make_head(), metrics=["accuracy"]),
-    "metric_of_ours": lambda: model_of(
-        make_head(), metrics=[metrics.PrecisionAtK(1000)]
-    ),
+    "metric_of_ours": lambda: model_with_precision(make_head()),
     "optimizer": lambda: model_of(
         make_head(), optimizer=optimizers.SGD(0.1, use_ema=True)
     ),

@@ -8,6 +8,7 @@ import pytest
 
 import tf_hsm
 from tests.support.pairs import all_pairs
+from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE, KINDS
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
@@ -216,7 +217,7 @@ def test_slots_of_its_own_optimizer(how, rule):
     head = built(CATALOGUE["random"](), optimizer=OPTIMIZERS[rule]())
     labels = np.arange(64) % head.num_classes
     for _ in range(3):
-        head(inputs(64), labels, training=True)
+        layer_step(head, inputs(64), labels)
     head.optimizer.learning_rate = 0.0625
     if how == "rebalance":
         new = head.tree.rebalance(counts_of(head.tree))
@@ -243,7 +244,7 @@ def test_slots_of_its_own_optimizer(how, rule):
             np.testing.assert_array_equal(slot.numpy(), wanted)
     assert int(grown.optimizer.iterations) == 3
     assert float(grown.optimizer.learning_rate) == 0.0625
-    grown(inputs(64), np.arange(64) % grown.num_classes, training=True)
+    layer_step(grown, inputs(64), np.arange(64) % grown.num_classes)
     assert int(grown.optimizer.iterations) == 4
     assert int(head.optimizer.iterations) == 3
 

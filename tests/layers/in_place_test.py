@@ -13,18 +13,19 @@ from tests.support.in_place_models import (
     fit,
     head_state,
     make_model,
+    own_variables,
     random_weights,
     same_start,
     weights,
 )
 from tests.support.models import (
     NUM_CLASSES,
-    TREE,
     WIDTH,
     head_of,
     hidden_model,
     make_data,
     make_head,
+    op_losses,
 )
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
@@ -43,33 +44,13 @@ def test_every_rule(rule, form):
     assert_trains_the_same(form, rule, data, weighted=True, ignore_class=4)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "mask_zero, ignore_class, weighted",
-    [(False, None, False), (False, -1, True), (True, None, False)],
-)
-def test_what_counts(mask_zero, ignore_class, weighted, form):
-    """No mask, no class, no weights: each alone."""
-    tokens, labels = make_data(seed=3)
-    if ignore_class == -1:
-        labels[:, 1] = -1
-    given = random_weights() if weighted else None
-    options = {
-        "mask_zero": mask_zero,
-        "ignore_class": ignore_class,
-        "weighted": weighted,
-        "compiling": EAGERLY,
-    }
-    data = arguments(form, tokens, labels, given)
-    assert_trains_the_same(form, "adagrad", data, **options)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_ways_to_run(form):
+def test_ways_to_run():
     """Eagerly or several steps at a time, the run is the same."""
-    data = arguments(form, *make_data())
+    data = arguments("endpoint", *make_data())
     ways = (EAGERLY, {"steps_per_execution": 2})
-    models = same_start(*(make_model(form, compiling=way) for way in ways))
+    models = same_start(
+        *(make_model("endpoint", compiling=way) for way in ways)
+    )
     for model in models:
         # The mean of an epoch's losses counts batches by their execution.
         fit(model, data)
@@ -80,11 +61,11 @@ def test_ways_to_run(form):
 def test_reductions(reduction):
     """What is minimized is what the loss of `compile` makes of the losses."""
     data = arguments("compile", *make_data(), random_weights())
-    loss = tf_hsm.losses.HeadLoss(reduction)
     models = same_start(
         *(make_model("compile", own=own, mask_zero=False) for own in (1, 0))
     )
     for model, eager in zip(models, (False, True), strict=True):
+        loss = tf_hsm.losses.HeadLoss(head_of(model), reduction)
         model.compile(OPTIMIZERS["adagrad"](), loss=loss, run_eagerly=eager)
     assert_near(*[fit(model, data) for model in models], 1e-4)
     assert_near(*map(weights, models), 1e-4)
@@ -157,7 +138,7 @@ def test_variables_are_not_the_models(form):
     model = make_model(form, "lazy_adam", compiling=EAGERLY)
     head = head_of(model)
     assert head.trainable_weights == []
-    assert [v.shape for v in head.weights] == [(44, WIDTH), (44,)]
+    assert [v.shape for v in head.row_variables()] == [(44, WIDTH), (44,)]
     assert len(model.trainable_weights) == 3
     fit(model, arguments(form, *make_data()), epochs=1)
     mine = [id(v) for v in (*head.variables, *head.optimizer.variables)]
@@ -167,7 +148,7 @@ def test_variables_are_not_the_models(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_below_to_train(form):
-    """Fixed features and a head, which trains although no gradient is asked."""
+    """Fixed features and a head: the gradient of its anchor is asked for."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, WIDTH)).astype("f4")
     y = rng.integers(NUM_CLASSES, size=64)
@@ -192,23 +173,28 @@ def test_nothing_below_to_train(form):
 
 
 def test_the_metric_makes_no_step():
-    """It takes the losses that the step made: those before the update."""
+    """The loss is from before the step, the metric from after the step."""
     tokens, labels = make_data()
     model = make_model("compile", "sgd")
     head = head_of(model)
     hidden = hidden_model(model)(tokens)
-    before = tf_hsm.hierarchical_softmax_loss(
-        head.kernel, head.bias, labels, hidden, TREE
-    )
-    mean = np.sum(before * (tokens != 0)) / np.count_nonzero(tokens)
+
+    def mean():
+        losses = op_losses(head, labels, hidden)
+        return np.sum(losses * (tokens != 0)) / np.count_nonzero(tokens)
+
+    before = mean()
     history = model.fit(tokens, labels, batch_size=22, verbose=0).history
-    np.testing.assert_allclose(history["loss"], [mean], rtol=1e-5)
-    np.testing.assert_allclose(history["perplexity"], [np.exp(mean)], rtol=1e-5)
+    np.testing.assert_allclose(history["loss"], [before], rtol=1e-5)
+    assert mean() < before
+    np.testing.assert_allclose(
+        history["perplexity"], [np.exp(mean())], rtol=1e-5
+    )
     assert int(head.optimizer.iterations) == 1
 
 
 def test_two_outputs():
-    """A head beside another loss: the total is their sum."""
+    """A head beside another loss: the total is their weighted sum."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, 5)).astype("f4")
     y = {"head": rng.integers(NUM_CLASSES, size=64), "value": x.sum(1)}
@@ -224,6 +210,7 @@ def test_two_outputs():
         model.compile(
             optimizers.SGD(0.1),
             loss={"head": head.loss, "value": "mse"},
+            loss_weights={"head": 0.5, "value": 0.25},
             run_eagerly=not own,
         )
         models.append(model)
@@ -232,36 +219,25 @@ def test_two_outputs():
     assert_near(*map(weights, models), 1e-5)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_loop_by_hand(form):
-    """With a tape, without `fit`: a step per call for training."""
-    head = make_head(optimizer="sgd")
-    x = tf.Variable(tf.random.stateless_normal([7, WIDTH], [0, 1]))
-    labels = np.arange(7)
-    head(x)
-    other = make_head()
-    other(x)
-    other.set_weights(head.get_weights())
+def test_an_endpoint_by_hand():
+    """The loss that the layer adds, in a loop without `fit`."""
+    head, other = make_head(optimizer="sgd"), make_head()
+    x = tf.random.stateless_normal([7, WIDTH], [0, 1])
+    head(x), other(x)
+    other.load_own_variables(own_variables(head))
 
-    def total(layer, training):
-        if form == "compile":
-            return layer.loss(labels, layer(x, training=training))
-        layer(x, labels, training=training)
-        return layer.losses[0]
+    def gradients(layer, sources):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            layer(x, np.arange(7))
+            (loss,) = layer.losses
+        return [loss, *tape.gradient(loss, [x, *sources])]
 
-    with tf.GradientTape() as tape:
-        loss = total(head, True)
-    with tf.GradientTape() as other_tape:
-        expected = total(other, False)
-    dx, dw, db = other_tape.gradient(
-        expected, [x, other.kernel.value, other.bias.value]
-    )
-    optimizers.SGD(0.01).apply([dw, db], [other.kernel, other.bias])
-    assert_near([loss, tape.gradient(loss, x)], [expected, dx], 1e-6)
-    assert_near(head.get_weights(), other.get_weights(), 1e-6)
-    before = head.get_weights()
-    total(head, False)
-    assert_same(head.get_weights(), before)
+    found = gradients(head, [])
+    *expected, dw, db = gradients(other, other.row_variables())
+    optimizers.SGD(0.01).apply([dw, db], other.row_variables())
+    assert_near(found, expected, 1e-6)
+    assert_near(own_variables(head), own_variables(other), 1e-6)
 
 
 @pytest.mark.parametrize(

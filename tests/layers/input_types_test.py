@@ -20,9 +20,7 @@ WRONG = {
 CALLS = {
     "call": lambda head, x: head(x),
     "losses": lambda head, x: head(x, heads_by_name.labels(kind(head))),
-    "training": lambda head, x: head(
-        x, heads_by_name.labels(kind(head)), training=True
-    ),
+    "loss": lambda head, x: head.loss(heads_by_name.labels(kind(head)), x),
     "top_k": lambda head, x: head.top_k(x, 2),
     "log_prob": lambda head, x: head.log_prob([[0]] * BATCH, x),
     "log_probs": lambda head, x: head.log_probs(x),

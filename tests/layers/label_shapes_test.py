@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, WIDTH
+from tests.support.training import layer_step
 from tf_hsm import metrics
 
 X = heads_by_name.inputs("HierarchicalSoftmax").numpy()
@@ -19,8 +20,8 @@ def make_model(name="HierarchicalSoftmax", **options):
     model.compile(
         keras.optimizers.SGD(0.1),
         head.loss,
-        metrics=[metrics.Perplexity()],
-        weighted_metrics=[metrics.TopKAccuracy()] * (name != "LabelTree"),
+        metrics=[metrics.Perplexity(head)],
+        weighted_metrics=[metrics.TopKAccuracy(head)] * (name != "LabelTree"),
     )
     return model
 
@@ -65,10 +66,8 @@ def test_sample_weights_of_another_length(form):
     calls = {
         "loss": lambda: head.loss(Y, head(X), weights),
         "call": lambda: head(X, Y, weights),
-        "step": lambda: head(X, Y, weights, training=True),
-        "metric": lambda: metrics.Perplexity().update_state(
-            Y, head(X), weights
-        ),
+        "step": lambda: layer_step(head, X, Y, weights),
+        "metric": lambda: metrics.Perplexity(head).update_state(Y, X, weights),
         "several": lambda: head(X, Y[:, None], weights),
     }
     text = r"sample_weight must broadcast to the shape \[12\], but .* \[11\]"
@@ -81,22 +80,21 @@ def test_sample_weights_of_another_length(form):
         np.testing.assert_array_equal(now, old)
 
 
-@pytest.mark.parametrize("training", [False, True])
-def test_a_mask_without_labels(training):
+def test_a_mask_without_labels():
     """It is the mask of the output, which losses and metrics leave out."""
     head = heads_by_name.built("HierarchicalSoftmax")
     mask = np.arange(BATCH) % 3 == 0
-    output = head(X, inputs_mask=mask, training=training)
+    output = head(X, inputs_mask=mask)
     losses = head(X, Y).numpy()
     np.testing.assert_allclose(
         head.loss(Y, output), losses[mask].mean(), rtol=1e-5
     )
-    perplexity = metrics.Perplexity()
+    perplexity = metrics.Perplexity(head)
     perplexity.update_state(Y, output)
     np.testing.assert_allclose(
         perplexity.result(), np.exp(losses[mask].mean()), rtol=1e-5
     )
-    np.testing.assert_array_equal(output, head(X, training=training))
+    np.testing.assert_array_equal(output, X)
 
 
 def test_weights_of_labels_of_a_label_tree():
@@ -112,14 +110,16 @@ def test_weights_of_labels_of_a_label_tree():
 
 
 def test_time_distributed():
-    """It loses the head, which takes sequences itself."""
-    head = heads_by_name.make("HierarchicalSoftmax")
-    inputs = keras.Input([5, WIDTH])
-    model = keras.Model(inputs, keras.layers.TimeDistributed(head)(inputs))
-    model.compile("sgd", head.loss)
-    x, y = np.ones([2, 5, WIDTH], "f4"), np.ones([2, 5], int)
-    with pytest.raises(ValueError, match="itself, without TimeDistributed"):
-        model.fit(x, y, verbose=0)
-    model = keras.Model(inputs, head(inputs))
-    model.compile("sgd", head.loss)
-    model.fit(x, y, verbose=0)
+    """A needless wrapper: the layer takes sequences itself, and trains so."""
+    x = np.random.default_rng(0).normal(size=[2, 5, WIDTH]).astype("f4")
+    y = np.arange(10).reshape(2, 5)
+    results = []
+    for wrap in (keras.layers.TimeDistributed, lambda head: head):
+        head = heads_by_name.built("HierarchicalSoftmax")
+        inputs = keras.Input([5, WIDTH])
+        model = keras.Model(inputs, wrap(head)(inputs))
+        model.compile("sgd", head.loss)
+        losses = model.fit(x, y, epochs=2, verbose=0).history["loss"]
+        results.append([*losses, *head.get_weights()])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)

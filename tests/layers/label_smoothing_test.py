@@ -1,4 +1,4 @@
-"""Label smoothing of a layer: in training, and in nothing else."""
+"""Label smoothing of a layer: in its losses, and in no perplexity."""
 
 import keras
 import numpy as np
@@ -19,7 +19,8 @@ def model_of(rate, optimizer):
     """A compiled model whose head has an optimizer, or None."""
     head = models.make_head(label_smoothing=SHARE, optimizer=optimizer, **LARGE)
     model = models.sequential(*models.hidden_layers(), head)
-    model.compile(keras.optimizers.SGD(rate), loss=head.loss)
+    metrics = [tf_hsm.metrics.Perplexity(head)]
+    model.compile(keras.optimizers.SGD(rate), head.loss, metrics=metrics)
     return model
 
 
@@ -34,14 +35,16 @@ def mean_losses(model, x, y):
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_in_compile(in_place):
+    """In `fit` and in `evaluate` alike."""
     x, y = models.make_data()
     model = model_of(0.0, tf_hsm.optimizers.SGD(0.0) if in_place else None)
     smoothed, plain = mean_losses(model, x, y)
-    history = model.fit(x, y, batch_size=len(x), verbose=0).history
     assert abs(smoothed - plain) > 0.05
-    np.testing.assert_allclose(history["loss"], smoothed, rtol=1e-5)
+    history = model.fit(x, y, batch_size=len(x), verbose=0).history
     found = model.evaluate(x, y, verbose=0, return_dict=True)
-    np.testing.assert_allclose(found["loss"], plain, rtol=1e-5)
+    for logs in (history, found):
+        np.testing.assert_allclose(logs["loss"], smoothed, rtol=1e-5)
+        np.testing.assert_allclose(logs["perplexity"], np.exp(plain), rtol=1e-5)
 
 
 def test_as_an_endpoint():
@@ -54,14 +57,18 @@ def test_as_an_endpoint():
     history = model.fit([x, y], batch_size=len(x), verbose=0).history
     head = models.head_of(model)
     hidden = keras.Model(model.inputs[0], head.input[0])(x)
-    losses = [
-        head(hidden, y, training=training).numpy().mean()
-        for training in (True, False)
-    ]
     counted = np.asarray(x) != 0
-    want = models.op_losses(head, y, hidden, label_smoothing=SHARE)
-    np.testing.assert_allclose(history["loss"], want[counted].mean(), rtol=1e-5)
-    assert abs(losses[0] - losses[1]) > 0.05
+    smoothed, plain = (
+        models.op_losses(head, y, hidden, label_smoothing=share)[counted].mean()
+        for share in (SHARE, 0.0)
+    )
+    assert abs(smoothed - plain) > 0.05
+    np.testing.assert_allclose(history["loss"], smoothed, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.evaluate([x, y], batch_size=len(x), verbose=0),
+        smoothed,
+        rtol=1e-5,
+    )
 
 
 def test_a_step_in_place_minimizes_it():
@@ -94,10 +101,8 @@ def test_several_labels():
     hidden = np.random.default_rng(0).normal(size=(4, models.WIDTH))
     hidden = hidden.astype(np.float32)
     labels = np.array([[1, 2], [3, -1], [4, 5], [6, 7]])
-    smoothed, plain = (
-        head(hidden, labels, training=training).numpy()
-        for training in (True, False)
-    )
+    smoothed = head(hidden, labels).numpy()
+    plain = head._find_losses(labels, hidden, plain=True).losses.numpy()
     first = tf_hsm.hierarchical_softmax_loss(
         head.kernel,
         head.bias,

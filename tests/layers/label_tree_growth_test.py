@@ -8,6 +8,7 @@ import pytest
 
 import tf_hsm
 from tests.support import label_tree_reference as reference
+from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE, KINDS
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import LabelCounts, Tree
@@ -173,7 +174,7 @@ def test_leaf_of_an_inner_node_with_slots_and_counts():
     """Slots follow the weights, and counts do not move the old label."""
     old, tree = deeper_tree()
     head = built(old, optimizer="lazy_adam")
-    head(inputs(8), np.arange(8)[:, None] % 4, training=True)
+    layer_step(head, inputs(8), np.arange(8)[:, None] % 4)
     counts = LabelCounts.of(tree, [[4]] * 90 + [[1]] * 10)
     grown = head.grow(tree, counts)
     inner, leaf = tree.path(1)[1:]
@@ -195,7 +196,7 @@ def test_slots_of_its_own_optimizer(how, rule):
     head = built(CATALOGUE["random"](), optimizer=OPTIMIZERS[rule]())
     labels = np.arange(64)[:, None] % head.num_classes
     for _ in range(3):
-        head(inputs(64), labels, training=True)
+        layer_step(head, inputs(64), labels)
     if how == "rebalance":
         tree = head.tree.rebalance(np.arange(head.num_classes) ** 3 + 1)
     else:
@@ -219,7 +220,7 @@ def test_slots_of_its_own_optimizer(how, rule):
             wanted[kept] = its[rows[kept]]
             np.testing.assert_array_equal(slot.numpy(), wanted)
     assert int(grown.optimizer.iterations) == 3
-    grown(inputs(64), np.arange(64)[:, None] % 30, training=True)
+    layer_step(grown, inputs(64), np.arange(64)[:, None] % 30)
     assert int(grown.optimizer.iterations) == 4
     assert int(head.optimizer.iterations) == 3
 

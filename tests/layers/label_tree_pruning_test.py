@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import label_tree_reference as reference
+from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE, KINDS
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
@@ -90,7 +91,7 @@ def test_merged_labels(name, use_bias):
 def test_slots(rule, merge):
     head = built(Tree.two_level(60), optimizer=OPTIMIZERS[rule]())
     x, labels = inputs(), np.arange(24).reshape(6, 4)
-    head(x, labels, training=True)
+    layer_step(head, x, labels)
     keep = np.arange(0, 16)
     pruned = head.prune(keep, merge=merge)
     for one, other in zip(
@@ -102,7 +103,7 @@ def test_slots(rule, merge):
             strict=True,
         ):
             np.testing.assert_array_equal(slot, its.numpy()[pruned.rows])
-    pruned.head(x, pruned.classes[labels], training=True)
+    layer_step(pruned.head, x, pruned.classes[labels])
     assert int(pruned.head.optimizer.iterations) == 2
 
 

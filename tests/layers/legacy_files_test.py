@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.layers.row_order_test import HEADS, TREES, check_same
+from tests.support.training import layer_step
 from tf_hsm import layers
 from tf_hsm.layers.saved_rows import SavedRows
 
@@ -78,12 +79,12 @@ def test_state_of_the_optimizer(rule, tmp_path):
         keras.Sequential([keras.Input([12]), head]) for head in heads
     )
     for _ in range(3):
-        heads[0](x, labels, training=True)
+        layer_step(heads[0], x, labels)
     model.save(tmp_path / "model.h5")
     other.load_weights(tmp_path / "model.h5")
     loaded = keras.models.load_model(tmp_path / "model.h5")
     for head in (*heads, loaded.layers[-1]):
-        head(x, labels, training=True)
+        layer_step(head, x, labels)
     assert heads[0].optimizer.iterations == 4
     for head in (heads[1], loaded.layers[-1]):
         check_same(heads[0], head)

@@ -77,7 +77,7 @@ def test_an_adaptive_softmax_begins_with_its_counts(tail):
     head = AdaptiveSoftmax(
         10, cutoffs=[2, 5], div_value=2, counts=COUNTS, tail=tail
     )
-    log_probs = head(tf.zeros([1, 8])) and head.log_probs(tf.zeros([1, 8]))
+    log_probs = head.log_probs(head(tf.zeros([1, 8])))
     np.testing.assert_allclose(
         np.exp(log_probs[0]), COUNTS / COUNTS.sum(), rtol=1e-5
     )

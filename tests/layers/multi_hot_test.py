@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, NUM_CLASSES, TREE, WIDTH
+from tests.support.training import layer_step
 from tf_hsm.metrics import PrecisionAtK
 
 REFUSED = pytest.raises(
@@ -49,7 +50,7 @@ def test_heads(name):
     before = [v.numpy() for v in head.variables]
     for labels in (HOT, HOT.astype(np.uint8), tf.RaggedTensor.from_tensor(HOT)):
         with REFUSED:
-            head(inputs, labels, training=True)
+            layer_step(head, inputs, labels)
     for variable, old in zip(head.variables, before, strict=True):
         np.testing.assert_array_equal(variable, old)
     losses = head(inputs, tf_hsm.label_lists(HOT))
@@ -99,9 +100,9 @@ def test_endpoint():
 def test_metric():
     """By itself, without a loss that reads the labels."""
     head = several("HierarchicalSoftmax")
-    output = head(heads_by_name.inputs("HierarchicalSoftmax"))
+    hidden = heads_by_name.inputs("HierarchicalSoftmax")
     with REFUSED:
-        PrecisionAtK(2).update_state(HOT, output)
+        PrecisionAtK(head, 2).update_state(HOT, hidden)
 
 
 def test_labels_at_nodes():
@@ -149,9 +150,9 @@ def test_bags():
         tf.errors.InvalidArgumentError, match="bags of ids must be lists"
     ):
         head(bags)
-    classes = head(tf_hsm.label_lists(bags))
+    vectors = head(tf_hsm.label_lists(bags))
     pairs = np.stack([np.arange(BATCH), np.arange(BATCH) + 3], 1)
-    np.testing.assert_array_equal(classes, head(pairs))
+    np.testing.assert_array_equal(vectors, head(pairs))
 
 
 def test_lists_that_look_alike():

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import models
+from tests.support.training import layer_step
 from tf_hsm.metrics import TopKAccuracy
 
 
@@ -40,7 +41,7 @@ def test_training_in_place():
     optimizer = tf_hsm.optimizers.SGD(float(head.optimizer.learning_rate))
     optimizer.build([alone.kernel, alone.bias])
     for _ in range(2):
-        losses = head(x, rows, training=True)
+        losses = layer_step(head, x, rows)
         expected = tf_hsm.hierarchical_softmax_train_step(
             alone.kernel,
             alone.bias,
@@ -62,7 +63,7 @@ def test_evaluate():
     model = models.compile_form(
         node_labels=True,
         ignore_class=-7,
-        compiling={"weighted_metrics": [TopKAccuracy(3)]},
+        compiling=lambda head: {"weighted_metrics": [TopKAccuracy(head, 3)]},
     )
     logs = model.evaluate(
         tokens, rows, batch_size=8, verbose=0, return_dict=True

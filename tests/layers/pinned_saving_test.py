@@ -18,7 +18,10 @@ def test_saved_and_loaded(own, tmp_path):
     model.compile(
         "sgd" if own else tf_hsm.optimizers.RowwiseAdagrad(),
         head.loss,
-        metrics=[tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)],
+        metrics=[
+            tf_hsm.metrics.Perplexity(head),
+            tf_hsm.metrics.TopKAccuracy(head, 3),
+        ],
         run_eagerly=True,
     )
     x, labels = data((32,))

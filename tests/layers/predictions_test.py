@@ -43,7 +43,9 @@ def test_methods_are_the_functions(use_bias):
         head.sample(x, 7, **options),
         tf_hsm.hierarchical_softmax_sample(*own, x, models.TREE, 7, **options),
     )
-    np.testing.assert_array_equal(head(x), np.argmax(head.log_probs(x), -1))
+    np.testing.assert_array_equal(
+        head.predict_class(x), np.argmax(head.log_probs(x), -1)
+    )
 
 
 def test_without_weights():
@@ -77,7 +79,8 @@ def test_in_a_functional_model(make, tmp_path):
         "drawn": head.sample(
             inputs=below(tokens), num_samples=7, seed=np.int64(3), top_k=5
         ),
-        "best": head(below(tokens)),
+        "best": head.predict_class(below(tokens)),
+        "hidden": head(below(tokens)),
     }
     assert answers["all"].shape == (None, models.STEPS, models.NUM_CLASSES)
     assert answers["drawn"].shape == (None, models.STEPS, 7)
@@ -94,7 +97,8 @@ def test_in_a_functional_model(make, tmp_path):
         "all": head.log_probs(hidden),
         "given": head.log_prob(candidates, hidden),
         "drawn": head.sample(hidden, 7, seed=3, top_k=5),
-        "best": head(hidden),
+        "best": head.predict_class(hidden),
+        "hidden": hidden,
     }
     for name, value in expected.items():
         np.testing.assert_allclose(predicted[name], value, rtol=1e-5)
@@ -203,8 +207,11 @@ def test_evaluate_looks_for_no_class():
     assert "ResourceTfHsmLoss" in types and "ResourceTfHsmTopK" not in types
 
 
-def test_predict_answers_after_training():
-    """A model that has learned its labels predicts them."""
+def test_classes_after_training():
+    """A head that has learned its labels finds them in what `predict` returns.
+
+    So does a model whose output is the most probable class.
+    """
     tokens, labels = models.make_data()
     model = models.compile_form(
         optimizer=keras.optimizers.Adam(0.05), mask_zero=False
@@ -212,9 +219,12 @@ def test_predict_answers_after_training():
     labels = tokens * 7 % models.NUM_CLASSES
     repeated = (np.tile(array, [40, 1]) for array in (tokens, labels))
     models.train(model, *repeated, epochs=1)
-    predicted = model.predict(tokens, verbose=0)
+    head = models.head_of(model)
+    predicted = head.predict_class(model.predict(tokens, verbose=0)).numpy()
     assert predicted.shape == tokens.shape and predicted.dtype == np.int64
     assert np.mean(predicted == labels) > 0.95
+    classes = keras.Model(model.inputs, head.predict_class(model.outputs[0]))
+    np.testing.assert_array_equal(classes.predict(tokens, verbose=0), predicted)
 
 
 def test_top_k_accuracy():
@@ -225,10 +235,10 @@ def test_top_k_accuracy():
     several = [1, 4, models.NUM_CLASSES + 5]
     model = models.compile_form(
         ignore_class=-1,
-        compiling={
-            "metrics": [TopKAccuracy(k) for k in several],
+        compiling=lambda head: {
+            "metrics": [TopKAccuracy(head, k) for k in several],
             "weighted_metrics": [
-                TopKAccuracy(k, name=f"weighted_{k}") for k in several
+                TopKAccuracy(head, k, name=f"weighted_{k}") for k in several
             ],
         },
     )
@@ -257,21 +267,26 @@ def test_top_k_accuracy():
 
 def test_top_k_accuracy_by_itself():
     """It starts anew after a reset, and is rebuilt from its config."""
-    metric = TopKAccuracy.from_config(TopKAccuracy(2).get_config())
+    head = models.make_head()
+    metric = TopKAccuracy.from_config(TopKAccuracy(head, 2).get_config())
     assert (metric.k, metric.name) == (2, "top_2_accuracy")
     assert float(metric.result()) == 0
-    head = models.make_head()
     x = np.random.default_rng(0).normal(size=[6, models.WIDTH]).astype("f4")
-    outputs = head(x)
-    metric.update_state(outputs[:, np.newaxis], outputs)
+    hidden = head(x)
+    best = head.top_k(hidden, 3).classes.numpy()
+    metric.update_state(best[:, :1], hidden)
     assert float(metric.result()) == 1
     metric.reset_state()
-    metric.update_state((outputs.numpy() + 1) % models.NUM_CLASSES, outputs)
-    assert float(metric.result()) < 1
+    metric.update_state(best[:, 2], hidden)
+    assert float(metric.result()) == 0
     with pytest.raises(ValueError, match="k = 0 is below 1"):
-        TopKAccuracy(0)
-    with pytest.raises(ValueError, match="does not come from a tf_hsm head"):
-        metric.update_state(np.zeros(6, int), x)
+        TopKAccuracy(head, 0)
+    with pytest.raises(
+        TypeError, match=r"a layer of tf_hsm\.layers, but is int"
+    ):
+        TopKAccuracy(2)
+    with pytest.raises(ValueError, match=r"\[..., 6\] that"):
+        metric.update_state(np.zeros(6, int), x[:, 1:])
 
 
 def test_training_through_log_probs():

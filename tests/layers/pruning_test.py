@@ -9,6 +9,7 @@ import pytest
 from tests.support import inference_reference
 from tests.support.oracle import Problem
 from tests.support.pairs import all_pairs
+from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE, KINDS
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
@@ -229,7 +230,7 @@ def test_slots_of_its_own_optimizer(rule, merge, pinned):
     head = built(tree, optimizer=OPTIMIZERS[rule]())
     x, labels = inputs(64), np.arange(64) % head.num_classes
     for _ in range(3):
-        head(x, labels, training=True)
+        layer_step(head, x, labels)
     head.optimizer.learning_rate = 0.0625
     pruned = head.prune(12, merge=merge)
     rows = pruned.rows[::2] // 2 if pinned else pruned.rows
@@ -245,7 +246,7 @@ def test_slots_of_its_own_optimizer(rule, merge, pinned):
     assert int(new.optimizer.iterations) == 3
     assert float(new.optimizer.learning_rate) == 0.0625
     before = np.mean(new(x, labels % 12))
-    new(x, labels % 12, training=True)
+    layer_step(new, x, labels % 12)
     assert int(new.optimizer.iterations) == 4
     assert int(head.optimizer.iterations) == 3
     assert np.mean(new(x, labels % 12)) < before
@@ -256,10 +257,10 @@ def test_a_merged_head_takes_the_same_step():
     tree = Tree.huffman(10**4 // np.arange(1, 60), branching=3)
     head = built(tree, optimizer=OPTIMIZERS["lazy_adam"]())
     x, labels = inputs(64), np.arange(64) % 12
-    head(x, labels, training=True)
+    layer_step(head, x, labels)
     pruned = head.prune(12)
     for one in (head, pruned.head):
-        one(x, labels, training=True)
+        layer_step(one, x, labels)
     for mine, its in zip(
         pruned.head.get_weights(), head.get_weights(), strict=True
     ):
@@ -355,7 +356,7 @@ def test_embedding_softmax():
     head.build([None])
     randomized(head)
     ids = np.arange(11)
-    head(ids, ids % 8, training=True)
+    layer_step(head, ids, ids % 8)
     pruned = head.prune(KEEP).head
     np.testing.assert_array_equal(pruned.embeddings, head.embeddings)
     np.testing.assert_array_equal(

@@ -77,7 +77,9 @@ def test_evaluate():
     labels[3, 0] = 7
     model = keras.Sequential([keras.Input([WIDTH]), head])
     model.quantize("int8", filters=lambda layer: layer is head)
-    model.compile(loss=head.loss, metrics=[tf_hsm.metrics.PrecisionAtK(3)])
+    model.compile(
+        loss=head.loss, metrics=[tf_hsm.metrics.PrecisionAtK(head, 3)]
+    )
     expected = expected_losses(head, x, np.where(labels == 7, -1, labels))
     loss, precision = model.evaluate(x, labels, batch_size=7, verbose=0)
     assert loss == pytest.approx(expected.mean(), rel=1e-5)

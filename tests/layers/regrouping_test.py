@@ -296,7 +296,7 @@ def test_smoothing_prior_follows():
     new = clustered(head.tree)
     head.regroup(new, hidden(model), model=model)
     inputs, labels = hidden(model), make_data(2, 200)[1]
-    found = head(inputs, labels=labels, training=True)
+    found = head(inputs, labels=labels)
     want = tf_hsm.hierarchical_softmax_loss(
         head.kernel,
         head.bias,

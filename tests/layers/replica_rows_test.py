@@ -100,7 +100,8 @@ def test_rows_that_no_label_touches_stay(head, rule, eager):
     assert_near(several, one, 1e-12)
 
 
-def test_a_head_that_is_called_twice():
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_head_that_is_called_twice(eager):
     """The slices of both calls are joined, with a row added in each."""
 
     def run(strategy):
@@ -110,7 +111,11 @@ def test_a_head_that_is_called_twice():
             layer = HEADS["adaptive"](dtype="float64")
             inputs = [keras.Input([WIDTH], dtype="float64") for _ in range(2)]
             model = keras.Model(inputs, [layer(x) for x in inputs])
-            model.compile(RULES["momentum"](), [layer.loss, layer.loss])
+            model.compile(
+                RULES["momentum"](),
+                [layer.loss, layer.loss],
+                run_eagerly=eager,
+            )
         rng = np.random.default_rng(0)
         x = rng.normal(size=[2, 20, WIDTH])
         # The tail has labels in both, in one and in none of the calls.
@@ -123,7 +128,8 @@ def test_a_head_that_is_called_twice():
     assert_near(run(mirrored()), run(None), 1e-12)
 
 
-def test_bags_without_ids():
+@pytest.mark.parametrize("eager", [False, True])
+def test_bags_without_ids(eager):
     """TensorFlow crashed where no replica looks up an embedding."""
 
     def run(strategy):
@@ -133,10 +139,30 @@ def test_bags_without_ids():
             layer = HEADS["embeddings"](padding_id=-1, dtype="float64")
             ids = keras.Input([3], dtype="int64")
             model = keras.Model(ids, layer(ids))
-            model.compile(RULES["momentum"](), layer.loss)
+            model.compile(RULES["momentum"](), layer.loss, run_eagerly=eager)
         x = np.full([12, 3], -1)
         x[:4] = np.random.default_rng(0).integers(9, size=[4, 3])
         y = np.arange(12)
+        model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+        return model.get_weights()
+
+    assert_near(run(mirrored()), run(None), 1e-12)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_head_that_embeds(eager):
+    """Its tail has tokens, labels, both or none of them in a step."""
+
+    def run(strategy):
+        scope = strategy.scope() if strategy else contextlib.nullcontext()
+        with scope:
+            keras.utils.set_random_seed(1)
+            layer = HEADS["adaptive"](width=WIDTH, dtype="float64")
+            tokens = keras.Input([], dtype="int64")
+            model = keras.Model(tokens, layer(layer(tokens, embed=True)))
+            model.compile(RULES["momentum"](), layer.loss, run_eagerly=eager)
+        x = np.array([7, 0, 11, 3, 9, 6, 8, 5, *[1] * 4, 0, 1, 2, 3])
+        y = np.array([6, 1, 0, 8, *[2] * 4, 9, 7, 23, 5, 0, 1, 4, 3])
         model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
         return model.get_weights()
 

@@ -31,11 +31,9 @@ def padded(labels, padding=-1):
     return full
 
 
-def make_model(head, compiling=None):
+def make_model(head, metrics=()):
     model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile(
-        keras.optimizers.SGD(0.5), loss=head.loss, **(compiling or {})
-    )
+    model.compile(keras.optimizers.SGD(0.5), loss=head.loss, metrics=[*metrics])
     return model
 
 
@@ -114,7 +112,8 @@ def test_fit(own):
     model = make_model(head)
     by_hand = make_head()
     by_hand.build([None, WIDTH])
-    by_hand.set_weights(head.get_weights()[:2])
+    by_hand.kernel.assign(head.kernel)
+    by_hand.bias.assign(head.bias)
     counted = np.array([len(its) > 0 for its in labels])
     for _ in range(3):
         with tf.GradientTape() as tape:
@@ -189,7 +188,7 @@ def test_precision(k):
     """Over uneven batches, against a sort of all classes."""
     x, labels = make_data()
     head = make_head(several_labels=True)
-    model = make_model(head, {"metrics": [PrecisionAtK(k)]})
+    model = make_model(head, [PrecisionAtK(head, k)])
     logs = model.evaluate(
         x, padded(labels), batch_size=8, verbose=0, return_dict=True
     )
@@ -204,11 +203,10 @@ def test_precision_by_weights():
     """Sample weights; ragged labels; a state that is forgotten."""
     x, labels = make_data()
     head = make_head()
-    outputs = head(x)
     ragged = tf.ragged.constant([its.tolist() for its in labels])
     weights = np.arange(len(x), dtype="f4")
-    metric = PrecisionAtK(5)
-    metric.update_state(ragged, outputs, weights)
+    metric = PrecisionAtK(head, 5)
+    metric.update_state(ragged, head(x), weights)
     np.testing.assert_allclose(
         metric.result(),
         np.average(precision(head, x, labels, 5), weights=weights),
@@ -219,17 +217,29 @@ def test_precision_by_weights():
     assert PrecisionAtK.from_config(metric.get_config()).k == 5
 
 
-def test_precision_of_losses():
-    """An input without labels counts as 0 in the endpoint form too."""
+def test_precision_of_an_endpoint():
+    """A second output, the hidden vectors, has the metric.
+
+    An input without labels counts as 0 there too.
+    """
     x, labels = make_data()
+    labels = padded(labels)
     head = make_head(several_labels=True)
-    found = []
-    for outputs in (head(x), head(x, padded(labels))):
-        metric = PrecisionAtK(5)
-        metric.update_state(padded(labels), outputs)
-        found.append(float(metric.result()))
-    expected = precision(head, x, labels, 5).mean()
-    np.testing.assert_allclose(found, [expected, expected], rtol=1e-5)
+    inputs = keras.Input([WIDTH])
+    targets = keras.Input(labels.shape[1:], dtype="int64")
+    model = keras.Model(
+        [inputs, targets], [head(inputs, targets), head(inputs)]
+    )
+    model.compile("sgd", metrics=[[], [PrecisionAtK(head, 5)]])
+    logs = model.evaluate(
+        [x, labels], [labels, labels], verbose=0, return_dict=True
+    )
+    (found,) = (v for k, v in logs.items() if k.endswith("precision_at_5"))
+    expected = precision(head, x, [its[its >= 0] for its in labels], 5)
+    np.testing.assert_allclose(found, expected.mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        logs["loss"], head.loss(labels, head(x)), rtol=1e-5
+    )
 
 
 def test_unsigned_ragged_labels():
@@ -248,7 +258,8 @@ def test_unsigned_ragged_labels():
 
 def test_wrong_k():
     x, labels = make_data()
+    head = make_head(TREE)
     with pytest.raises(ValueError, match="k = 0 is below 1"):
-        PrecisionAtK(0)
+        PrecisionAtK(head, 0)
     with pytest.raises(ValueError, match=r"k = 31, but .* has 30 classes"):
-        PrecisionAtK(31).update_state(padded(labels), make_head(TREE)(x))
+        PrecisionAtK(head, 31).update_state(padded(labels), head(x))

@@ -34,7 +34,8 @@ def model_of(rate, is_in_place, tree=models.TREE):
     optimizer = tf_hsm.optimizers.SGD(rate) if is_in_place else None
     head = models.make_head(tree, optimizer=optimizer, **OPTIONS)
     model = models.sequential(*models.hidden_layers(), head)
-    model.compile(keras.optimizers.SGD(rate), loss=head.loss)
+    metrics = [tf_hsm.metrics.Perplexity(head)]
+    model.compile(keras.optimizers.SGD(rate), head.loss, metrics=metrics)
     return model
 
 
@@ -48,8 +49,9 @@ def test_in_compile(is_in_place):
     history = model.fit(x, y, batch_size=len(x), verbose=0).history
     np.testing.assert_allclose(history["loss"], smoothed, rtol=1e-5)
     found = model.evaluate(x, y, verbose=0, return_dict=True)
+    np.testing.assert_allclose(found["loss"], smoothed, rtol=1e-5)
     plain = expected_loss(model, x, y, None, 0.0)
-    np.testing.assert_allclose(found["loss"], plain, rtol=1e-5)
+    np.testing.assert_allclose(found["perplexity"], np.exp(plain), rtol=1e-5)
 
 
 def test_as_an_endpoint():
@@ -149,7 +151,7 @@ def test_labels_at_inner_nodes():
         smoothing_prior=models.TREE.row_shares(PRIOR),
         nodes=True,
     )
-    got = head(hidden, rows, training=True)
+    got = head(hidden, rows)
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 

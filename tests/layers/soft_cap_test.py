@@ -27,7 +27,8 @@ def model_of(**options):
         **options,
     )
     model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile(tf_hsm.optimizers.SGD(0.5), head.loss)
+    metrics = [tf_hsm.metrics.Perplexity(head)]
+    model.compile(tf_hsm.optimizers.SGD(0.5), head.loss, metrics=metrics)
     return model, head
 
 
@@ -41,9 +42,19 @@ def dense_losses(head, x, y, z_loss=0.0):
     return tf.reduce_mean(losses + z_loss * tf.square(sums))
 
 
+def check_evaluation(model, head, x, y):
+    """Asserts that the loss has the z-loss 0.25, and perplexity has none."""
+    plain = dense_losses(head, x, y)
+    np.testing.assert_allclose(
+        model.evaluate(x, y, verbose=0),
+        [dense_losses(head, x, y, 0.25), np.exp(plain)],
+        rtol=1e-5,
+    )
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_fit(in_place):
-    """Training follows the loss with both; evaluation has no z-loss."""
+    """The loss has both; perplexity has no z-loss."""
     x, y = data()
     own = {"optimizer": tf_hsm.optimizers.SGD(0.5)} if in_place else {}
     model, head = model_of(logit_soft_cap=2.0, z_loss=0.25, **own)
@@ -61,9 +72,7 @@ def test_fit(in_place):
         [head.kernel, head.bias], rows, gradients, strict=True
     ):
         np.testing.assert_allclose(got, row - 0.5 * gradient, atol=1e-5)
-    np.testing.assert_allclose(
-        model.evaluate(x, y, verbose=0), dense_losses(head, x, y), rtol=1e-5
-    )
+    check_evaluation(model, head, x, y)
 
 
 def test_saving(tmp_path):
@@ -78,9 +87,7 @@ def test_saving(tmp_path):
     np.testing.assert_array_equal(
         head.log_probs(x), model.get_layer("head").log_probs(x)
     )
-    np.testing.assert_allclose(
-        again.evaluate(x, y, verbose=0), dense_losses(head, x, y), rtol=1e-5
-    )
+    check_evaluation(again, head, x, y)
 
 
 @pytest.mark.parametrize(

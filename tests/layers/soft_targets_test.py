@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, training_losses
+from tests.support import oracle, training, training_losses
 from tests.support.in_place_models import make_adaptive
 from tests.support.models import (
     NUM_CLASSES,
@@ -106,8 +106,8 @@ def test_perplexities():
     model = keras.Sequential([keras.Input([WIDTH]), head])
     model.compile(
         loss=head.loss,
-        metrics=[tf_hsm.metrics.Perplexity(name="plain")],
-        weighted_metrics=[tf_hsm.metrics.Perplexity(name="weighted")],
+        metrics=[tf_hsm.metrics.Perplexity(head, name="plain")],
+        weighted_metrics=[tf_hsm.metrics.Perplexity(head, name="weighted")],
     )
     x = training_losses.random_inputs(9)
     y = np.stack([rng.permutation(NUM_CLASSES)[:3] for _ in range(9)])
@@ -154,17 +154,17 @@ def test_weights_of_inputs_stay_such():
     [(make_adaptive, False), (make_adaptive, True), (sampled_head, False)],
 )
 def test_other_heads(make, in_place):
-    """The sum of the losses of single labels, in evaluation and training."""
+    """The sum of the losses of single labels, before a step and after it."""
     options = {"optimizer": tf_hsm.optimizers.SGD(1.0)} if in_place else {}
     head = make(several_labels=True, dtype="float64", **options)
     x, (classes, probs) = training_losses.random_inputs(11), make_targets()
-    log_probs = head.log_probs(head(x, training=True)).numpy()
+    log_probs = head.log_probs(head(x)).numpy()
     want = -(training_losses.one_hot(classes, probs) * log_probs).sum(1)
     np.testing.assert_allclose(head(x, classes, probs), want, rtol=1e-10)
     first = float(sum(head.losses))
     if not in_place:
         return
-    head(x, classes, probs, training=True)
+    training.layer_step(head, x, classes, probs)
     np.testing.assert_allclose(sum(head.losses), first, rtol=1e-6)
     head(x, classes, probs)
     assert float(sum(head.losses)) < first
@@ -190,8 +190,8 @@ def test_fit(is_ragged):
         model.compile(
             keras.optimizers.SGD(0.5),
             head.loss,
-            metrics=[tf_hsm.metrics.Perplexity()],
-            weighted_metrics=[tf_hsm.metrics.Perplexity(name="weighted")],
+            metrics=[tf_hsm.metrics.Perplexity(head)],
+            weighted_metrics=[tf_hsm.metrics.Perplexity(head, name="weighted")],
         )
         history = model.fit(data, verbose=0, epochs=3).history
         assert history["loss"][-1] < history["loss"][0]

@@ -13,8 +13,6 @@ def test_symbolic_outputs():
     """Shapes and types are known before any value is."""
     inputs = keras.Input([models.STEPS, models.WIDTH])
     outputs = models.make_head()(inputs)
-    assert (outputs.shape, outputs.dtype) == ((None, models.STEPS), "int64")
-    outputs = models.make_head()(inputs, training=True)
     assert (outputs.shape, outputs.dtype) == (
         (None, models.STEPS, models.WIDTH),
         "float32",
@@ -28,31 +26,15 @@ def test_symbolic_outputs():
     assert losses.shape == (None,)
     assert head.kernel.shape == (models.TREE.num_rows, models.WIDTH)
     assert head.bias is None and len(head.weights) == 1
-    assert head.compute_output_shape([None, models.STEPS, models.WIDTH]) == (
-        None,
-        models.STEPS,
-    )
+    shape = (None, models.STEPS, models.WIDTH)
+    assert head.compute_output_shape(shape) == shape
+    assert head.compute_output_shape(shape, shape[:-1]) == shape[:-1]
     embeds = tf_hsm.layers.EmbeddingSoftmax(
         models.TREE, num_embeddings=9, width=3
     )
     for shape in ([None], [None, 4], [(None, 4), (None, 4)]):
-        assert embeds.compute_output_shape(shape) == (None,)
-
-
-def test_time_distributed():
-    """It predicts; its outputs are copies, where no loss finds the head."""
-    head = models.make_head()
-    model = keras.Sequential(
-        [
-            keras.Input([models.STEPS, models.WIDTH]),
-            keras.layers.TimeDistributed(head),
-        ]
-    )
-    x = np.random.default_rng(0).normal(size=[3, models.STEPS, models.WIDTH])
-    np.testing.assert_array_equal(model.predict(x, verbose=0), head(x))
-    model.compile(models.sgd(), head.loss)
-    with pytest.raises(ValueError, match="not come from a tf_hsm head"):
-        model.fit(x, np.zeros([3, models.STEPS], int), verbose=0)
+        assert embeds.compute_output_shape(shape) == (None, 3)
+        assert embeds.compute_output_shape(shape, [None]) == (None,)
 
 
 def test_two_heads():
@@ -66,7 +48,7 @@ def test_two_heads():
     inputs = keras.Input([models.STEPS], dtype="int32")
     hidden = models.sequential(*models.hidden_layers())(inputs)
     model = keras.Model(inputs, [head(hidden) for head in heads])
-    metrics = [[tf_hsm.metrics.Perplexity()], [tf_hsm.metrics.Perplexity()]]
+    metrics = [[tf_hsm.metrics.Perplexity(head)] for head in heads]
     model.compile(models.sgd(), loss=[h.loss for h in heads], metrics=metrics)
     y = [labels, labels % 7]
     losses = models.train(model, tokens, y, epochs=3)
@@ -114,7 +96,7 @@ def test_one_head_used_twice(form):
 
 
 def test_head_in_an_inner_model():
-    """The loss finds the head through models in models."""
+    """The loss knows the head through models in models."""
     tokens, labels = models.make_data()
     inner = models.sequential(*models.hidden_layers(), models.make_head())
     inputs = keras.Input([models.STEPS], dtype="int32")
@@ -226,7 +208,7 @@ def test_unsigned_labels(make):
         np.testing.assert_array_equal(head(x, typed), losses)
         mean = np.mean(losses)
         np.testing.assert_allclose(head.loss(typed, outputs), mean, rtol=1e-6)
-        accuracy = tf_hsm.metrics.TopKAccuracy(models.TREE.num_classes)
+        accuracy = tf_hsm.metrics.TopKAccuracy(head, models.TREE.num_classes)
         accuracy.update_state(typed, outputs)
         assert float(accuracy.result()) == 1
     past_int64 = np.full(4, 2**64 - 1, "uint64")
@@ -247,7 +229,7 @@ def test_what_is_no_number(make):
     )
     head = make()
     outputs = head(x)
-    accuracy = tf_hsm.metrics.TopKAccuracy()
+    accuracy = tf_hsm.metrics.TopKAccuracy(head)
     classes = np.zeros([2, 1], int)
     for call in (
         lambda: head(x, words[:, 0]),
@@ -259,7 +241,8 @@ def test_what_is_no_number(make):
     for inputs, kind in ((words, "string"), (x.astype("c8"), "complex")):
         for call in (
             lambda inputs: head(inputs, classes),
-            lambda inputs: head.loss(classes, head(inputs, training=True)),
+            lambda inputs: head.loss(classes, inputs),
+            head,
             head.log_probs,
             lambda inputs: head.log_prob(classes, inputs),
             lambda inputs: head.top_k(inputs.tolist(), 1),

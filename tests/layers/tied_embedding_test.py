@@ -179,7 +179,7 @@ def test_calls_in_mixed_precision(use_bias):
     logits = hidden @ rows.T + (head.bias.numpy() if use_bias else 0)
     want = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     np.testing.assert_allclose(head(hidden, labels), want, rtol=1e-5)
-    np.testing.assert_array_equal(head(hidden), logits.argmax(-1))
+    np.testing.assert_array_equal(head.predict_class(hidden), logits.argmax(-1))
     found = head.log_prob(labels[:, np.newaxis], hidden)[:, 0]
     np.testing.assert_allclose(found, -want, rtol=1e-5)
 
@@ -200,7 +200,7 @@ def test_answers():
     embedding.embeddings.assign(np.eye(NUM_CLASSES, WIDTH))
     head.bias.assign(np.zeros(NUM_CLASSES))
     hidden = 9 * np.eye(WIDTH, dtype="f4")
-    np.testing.assert_array_equal(head(hidden), np.arange(WIDTH))
+    np.testing.assert_array_equal(head.predict_class(hidden), np.arange(WIDTH))
     assert head.kernel is embedding.embeddings
 
 

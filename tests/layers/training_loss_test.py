@@ -1,4 +1,6 @@
-"""Class weights and the focal loss of layers, in training alone."""
+"""Class weights and the focal loss of layers."""
+
+import contextlib
 
 import keras
 import numpy as np
@@ -19,6 +21,7 @@ from tests.support.models import (
     sampled_head,
     train,
 )
+from tests.support.training import layer_step
 from tests.support.training_losses import (
     FORMS,
     assert_near,
@@ -100,7 +103,10 @@ def test_the_oracle_by_differences():
 
 @pytest.mark.parametrize("make", [make_head, make_adaptive, sampled_head])
 def test_every_head(make):
-    """In training alone; what is masked or ignored may be anything."""
+    """In training and evaluation; plain losses have neither.
+
+    Labels that are masked or ignored may be anything.
+    """
     labels = np.array([1, 2, -1, 29, 7, 2**40])
     mask = np.array([True, True, True, True, False, False])
     options = {"class_weights": WEIGHTS, "focal_gamma": GAMMA}
@@ -113,15 +119,17 @@ def test_every_head(make):
     head.set_weights(plain.get_weights())
     ask = {"inputs_mask": mask}
     np.testing.assert_array_equal(
-        head(x, labels, **ask), plain(x, labels, **ask)
+        head._find_losses(labels, x, plain=True, **ask).losses,
+        plain(x, labels, **ask),
     )
-    p = np.exp(-plain(x, labels, training=True, **ask).numpy())
-    found = head(x, labels, training=True, **ask).numpy()
-    kept = [0, 1, 3]
-    np.testing.assert_allclose(
-        found[kept], WEIGHTS[labels[kept]] * focal(p[kept], GAMMA), rtol=1e-10
-    )
-    assert not found[[2, 4, 5]].any()
+    for scope in (contextlib.nullcontext, tf.GradientTape):
+        with scope():
+            p = np.exp(-plain(x, labels, **ask).numpy())
+            found = head(x, labels, **ask).numpy()
+        kept = [0, 1, 3]
+        wanted = WEIGHTS[labels[kept]] * focal(p[kept], GAMMA)
+        np.testing.assert_allclose(found[kept], wanted, rtol=1e-10)
+        assert not found[[2, 4, 5]].any()
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -148,10 +156,11 @@ def test_an_adaptive_head_in_place(in_place):
         total = tf.reduce_mean(-weights * log_probs)
     want = tape.gradient(total, [v.value for v in variables])
     with tf.GradientTape() as tape:
-        head(x, labels, training=True)
+        head(x, labels)
         (total_found,) = head.losses
     np.testing.assert_allclose(total_found, total, rtol=1e-6)
     if in_place:
+        tape.gradient(total_found, head.trainable_variables)
         found = [
             before.numpy() - now.numpy()
             for before, now in zip(variables, head.row_variables(), strict=True)
@@ -198,10 +207,11 @@ def test_fit_on_sequences(form, tmp_path):
     np.testing.assert_allclose(
         again, train(weighted, data["x"], data.get("y"), epochs=1), rtol=1e-6
     )
-    # Not in evaluation.
+    # In evaluation too; perplexity has none.
     plain.set_weights(weighted.get_weights())
-    ones = np.ones(weights.shape, "f4")
-    its = data if form is compile_form else {"x": [tokens, labels, ones]}
+    its = {**data, "sample_weight": weights}
+    if form is endpoint_form:
+        its = {"x": [tokens, labels, weights]}
     np.testing.assert_allclose(
         weighted.evaluate(**data, verbose=0),
         plain.evaluate(**its, verbose=0),
@@ -270,7 +280,7 @@ def test_a_plan(in_place):
             first = make_head()
             first.build(x.shape)
         tf_hsm.distribute.copy_weights(first, head)
-        losses = head(x, labels, training=True)
+        losses = layer_step(head, x, labels)
         answers.append([losses, head.log_probs(x)])
     for one, other in zip(*answers, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -321,7 +331,7 @@ def test_an_infinite_loss_of_a_class_without_weight():
     head.bias.assign(bias)
     labels = np.array([3, 1, 3, 1])
     with tf.GradientTape() as tape:
-        total = tf.reduce_sum(head(random_inputs(4), labels, training=True))
+        total = tf.reduce_sum(head(random_inputs(4), labels))
     gradients = tape.gradient(total, [head.kernel, head.bias])
     assert np.isfinite(total)
     for gradient in gradients:

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import random_calls
 from tests.support.pairs import all_pairs
+from tests.support.training import kept_loss, step_from
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.runtime.library import library_version, raw_ops
 
@@ -105,15 +106,17 @@ def test_forward_and_backward(make, name, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_steps(rule, dtype):
-    """In place, on a table of vectors too, and from a sparse gradient."""
+    """In place, on vectors too, from a sparse gradient, and from a state."""
     tree, rng = TREES["mixed"], np.random.default_rng(4)
     start = parameters(tree, dtype, rng)
     labels, inputs = batch(tree, rng)
     weights, biases = [tf.Variable(p) for p in start]
     others = [tf.Variable(p) for p in start]
-    optimizers = [OPTIMIZERS[rule]() for _ in range(3)]
+    third = [tf.Variable(p) for p in start]
+    optimizers = [OPTIMIZERS[rule]() for _ in range(4)]
     optimizers[0].build([weights, biases])
     optimizers[1].build(others)
+    optimizers[3].build(third)
     vectors = tf.Variable(tf.cast(inputs, dtype))
     optimizers[2].build([others[0], vectors])
 
@@ -137,22 +140,29 @@ def test_steps(rule, dtype):
         optimizers[1].apply(gradients, others)
         return losses
 
+    def from_state(inputs):
+        made = kept_loss(third, labels, inputs, tree)
+        step_from(made.state, third, tf.ones([BATCH]), optimizers[3])
+        return made.loss
+
     def embedding(indices):
         return tf_hsm.hierarchical_softmax_embedding_train_step(
             others[0], None, labels, vectors, indices, tree, optimizers[2]
         )
 
-    np.testing.assert_allclose(
-        run(in_place, inputs), run(by_gradient, inputs), rtol=1e-5, atol=1e-5
-    )
+    losses = run(in_place, inputs)
     tolerance = 1e-4 if dtype == "float32" else 0.05
-    for one, other in zip((weights, biases), others, strict=True):
+    for way, made in ((by_gradient, others), (from_state, third)):
         np.testing.assert_allclose(
-            tf.cast(one, tf.float32),
-            tf.cast(other, tf.float32),
-            rtol=tolerance,
-            atol=tolerance,
+            losses, run(way, inputs), rtol=1e-5, atol=1e-5
         )
+        for one, other in zip((weights, biases), made, strict=True):
+            np.testing.assert_allclose(
+                tf.cast(one, tf.float32),
+                tf.cast(other, tf.float32),
+                rtol=tolerance,
+                atol=tolerance,
+            )
     indices = tf.constant(rng.integers(0, BATCH, size=BATCH))
     before = vectors.numpy()
     assert np.isfinite(run(embedding, indices)).all()

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import trees
+from tests.support.training import kept_loss, step_from
 from tf_hsm.runtime import private_tensorflow
 
 WIDTH, BATCH = 7, 11
@@ -98,6 +99,14 @@ def test_steps_in_place():
         )
 
     assert count(step, LABELS, INPUTS) == pytest.approx(3 * product, abs=1)
+
+    def from_state(labels, inputs):
+        made = kept_loss([weights, biases], labels, inputs, tree)
+        ones = tf.ones([BATCH], tf.float64)
+        step_from(made.state, [weights, biases], ones, optimizer)
+
+    found = count(from_state, LABELS, INPUTS, op="LossStep")
+    assert found == pytest.approx(product, abs=1)
 
     def embedding_step(labels, indices):
         return tf_hsm.hierarchical_softmax_embedding_train_step(

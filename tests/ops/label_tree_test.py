@@ -392,9 +392,7 @@ def test_gpu_is_refused(monkeypatch):
     class OnGpu:
         device = "/job:localhost/replica:0/task:0/device:GPU:0"
 
-    monkeypatch.setattr(
-        devices.private_tensorflow, "variable_of", lambda _: OnGpu
-    )
+    monkeypatch.setattr(devices, "variable_of", lambda _: OnGpu)
     tree = tf_hsm.Tree.two_level(9)
     weights, biases, inputs = random_parameters(tree, batch=1)
     with pytest.raises(

@@ -11,7 +11,7 @@ from tests.support import training
 from tests.support.update_rules import built
 from tf_hsm import hierarchical_softmax_loss as loss_function
 from tf_hsm import hierarchical_softmax_train_step as train_step
-from tf_hsm.runtime.private_tensorflow import variable_of
+from tf_hsm.runtime.variables import variable_of
 
 TREE = tf_hsm.Tree.two_level(60)
 WIDTH = 16

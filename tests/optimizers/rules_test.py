@@ -10,12 +10,10 @@ import tensorflow as tf
 from tests.support.optimizers_reference import EPSILON, RATE, RULES, Reference
 from tests.support.pairs import all_pairs
 from tf_hsm import optimizers
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime import library
 
 N, WIDTH, STEPS = 23, 5, 4
-OP_RULES = private_tensorflow.allowed_values(
-    "ResourceTfHsmSparseUpdate", "rule"
-)
+OP_RULES = library.allowed_values("ResourceTfHsmSparseUpdate", "rule")
 
 # Rule -> the names of the classes here and in Keras, and their arguments.
 CLASSES = {

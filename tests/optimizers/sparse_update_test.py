@@ -105,6 +105,34 @@ def test_a_tensor_read_before_keeps_its_values():
     np.testing.assert_allclose(variable, values, 1e-6)
 
 
+def test_stochastic_rounding_keeps_the_mean():
+    """Steps that rounding to nearest would lose add up."""
+
+    def stepped(is_rounding, seed):
+        variable = tf.Variable(tf.ones([2000, 8], tf.bfloat16))
+        raw_ops.resource_tf_hsm_sparse_update(
+            weights=variable.handle,
+            slots=[],
+            indices=np.arange(2000),
+            values=np.ones([2000, 8], np.float32),
+            hyperparameters=[1e-4, 0.0, 0.0, 0.0],
+            seed=seed,
+            T=tf.bfloat16,
+            rule="sgd",
+            stochastic_rounding=is_rounding,
+        )
+        return variable.numpy().astype(np.float32)
+
+    np.testing.assert_array_equal(stepped(False, 1), np.ones([2000, 8]))
+    found = stepped(True, 1)
+    # A step of 2^-8 has the chance 1e-4 * 2^8; below 1, numbers are 2^-8 apart.
+    chance = 1e-4 * 2**8
+    spread = 2**-8 * np.sqrt(chance * (1 - chance) / found.size)
+    assert abs(found.mean() - (1 - 1e-4)) < 5 * spread
+    np.testing.assert_array_equal(found, stepped(True, 1))
+    assert (found != stepped(True, 2)).any()
+
+
 def test_steps_of_several_threads_lose_nothing():
     variable = tf.Variable(tf.zeros([100, 300]))
     ones = np.ones([400, 300], np.float32)
@@ -122,6 +150,7 @@ def step(variable, indices, values, rule="sgd", slots=(), hyper=None):
         indices=indices,
         values=values,
         hyperparameters=[1.0, 0.0, 0.0, 0.0] if hyper is None else hyper,
+        seed=0,
         T=variable.dtype,
         rule=rule,
     )

@@ -1,13 +1,17 @@
-"""What tf_hsm/runtime/private_*.py expects of Keras, whatever its version."""
-
-import contextlib
+"""What tf_hsm/runtime/private_*.py expects of Keras and TensorFlow."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_hsm.runtime import private_compile, private_keras, private_optimizer
+from tests.support import private
+from tf_hsm.runtime import (
+    model_calls,
+    private_keras,
+    private_optimizer,
+    private_tensorflow,
+)
 
 
 class Stacked(keras.layers.Layer):
@@ -20,14 +24,14 @@ class Stacked(keras.layers.Layer):
         self.scale = self.add_weight(shape=(), trainable=False)
         self.offset = self.add_weight(shape=())
 
-    def call(self, inputs, training=None):
+    def call(self, inputs):
         for layer in self.many:
             inputs = layer(inputs)
         return self.named["last"](inputs) * self.scale + self.offset
 
 
-class WithoutTraining(keras.Model):
-    """A subclassed model whose `call` takes inputs alone."""
+class Subclassed(keras.Model):
+    """A model that is neither Sequential nor functional."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +52,7 @@ def test_layers_of_layers_and_models():
     stacked = ["Dense", "Dropout", "Stacked"]
     assert within(Stacked()) == stacked[:2]
     # Not built yet: `tf.train.TrackableView` would find none of them.
-    assert within(WithoutTraining()) == [*stacked[:2], "Sequential", "Stacked"]
+    assert within(Subclassed()) == [*stacked[:2], "Sequential", "Stacked"]
     inputs = keras.Input((4, 3))
     lstm = keras.layers.Bidirectional(keras.layers.LSTM(2))
     dense = keras.layers.TimeDistributed(keras.layers.Dense(2))
@@ -56,25 +60,6 @@ def test_layers_of_layers_and_models():
     found = private_keras.layers_of(model)
     for layer in (lstm, lstm.forward_layer, lstm.backward_layer, dense.layer):
         assert sum(other is layer for other in found) == 1
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        keras.layers.Dense(1),
-        keras.layers.Dropout(0.5),
-        keras.layers.LSTM(1),
-        keras.layers.Bidirectional(keras.layers.LSTM(1)),
-        keras.layers.TimeDistributed(keras.layers.Dense(1)),
-        keras.Sequential([keras.layers.Dense(1)]),
-        keras.Model(*[keras.Input((2,))] * 2),
-        Stacked(),
-        WithoutTraining(),
-    ],
-    ids=lambda layer: type(layer).__name__,
-)
-def test_whether_a_call_takes_training(layer):
-    assert private_keras.takes_training(layer) == layer._call_has_training_arg
 
 
 def test_functions_are_traced_again():
@@ -114,7 +99,7 @@ def test_first_argument_of_a_call():
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs=add(inputs)))
     by_kind = {
         type(call.operation).__name__: call.first_argument()
-        for call in private_keras.calls_of(model)
+        for call in model_calls.calls_of(model)
         if call.inputs
     }
     assert all(x is y for x, y in zip(by_kind["Add"], inputs, strict=True))
@@ -155,110 +140,147 @@ def test_what_compile_was_given():
     inputs = keras.Input((2,))
     outputs = [keras.layers.Dense(1, name=name)(inputs) for name in "ab"]
     one, two = keras.losses.MeanSquaredError(), keras.losses.MeanAbsoluteError()
-    for loss, weights in (
-        ([one, two], [0.25, 0.5]),
-        ({"a": one, "b": two}, {"a": 0.25, "b": 0.5}),
-    ):
+    for loss in ([one, two], {"a": one, "b": two}):
         model = keras.Model(inputs, outputs)
-        model.compile("sgd", loss, weights)
-        for name, given, weight in (("a", one, 0.25), ("b", two, 0.5)):
-            found, metrics = private_compile.compiled_with_loss(model, given)
-            assert (found, metrics) == ([weight], [])
-            (found,) = private_compile.losses_of_output(model, name)
-            assert found is given
-        assert not private_compile.is_compiled_with_metrics(model)
+        model.compile("sgd", loss)
+        assert private_keras.compiled_with(model) == [loss, None, None]
         # Keras keeps the losses.
-        model.compile("sgd", metrics={"b": "mae"})
-        assert private_compile.is_compiled_with_metrics(model)
-        assert private_compile.losses_of_output(model, "b") == [two]
-        assert private_compile.metrics_of_output(model, "b") == ["mae"]
-        assert private_compile.metrics_of_output(model, "a") == []
+        metrics, weighted = {"b": "mae"}, [[], "mse"]
+        model.compile("sgd", metrics=metrics, weighted_metrics=weighted)
+        found = private_keras.compiled_with(model)
+        assert found == [loss, metrics, weighted]
+    model = Subclassed()
+    model.compile("sgd", one)
+    assert private_keras.compiled_with(model) == [one, None, None]
 
 
-def test_slots_of_variables():
-    variables = [keras.Variable(np.ones([n, 2])) for n in (3, 4)]
-    others = keras.Variable(np.ones([3, 2]))
-    for amsgrad, kinds in ((False, 2), (True, 3)):
-        adam = keras.optimizers.Adam(amsgrad=amsgrad, weight_decay=0.1)
-        adam.exclude_from_weight_decay([variables[1]])
-        adam.build(variables)
-        slots = private_optimizer.adam_slots(adam)
-        assert len(slots) == kinds
-        for kind in slots:
-            assert [tuple(s.shape) for s in kind] == [(3, 2), (4, 2)]
-        decays = [private_optimizer.lets_decay(adam, v) for v in variables]
-        assert decays == [True, False]
-    assert private_optimizer.built_variables(adam) == variables
-    # Both a Keras variable and the TensorFlow variable within.
-    assert private_optimizer.index_of(adam, variables[1]) == 1
-    assert private_optimizer.index_of(adam, variables[1].value) == 1
-    with pytest.raises(ValueError, match="Unknown variable"):
-        private_optimizer.index_of(adam, others)
-    adagrad = keras.optimizers.Adagrad(initial_accumulator_value=0.5)
-    adagrad.build(variables)
-    (accumulators,) = private_optimizer.adagrad_slots(adagrad)
-    for accumulator, variable in zip(accumulators, variables, strict=True):
-        np.testing.assert_array_equal(
-            accumulator, np.full(variable.shape, 0.5, np.float32)
-        )
-
-
-def test_the_callbacks_of_fit():
-    """They are found within a training step, and nowhere else."""
-    assert private_keras.callbacks_of_fit() == []
+def test_the_model_that_is_called():
+    """A layer finds the model that `fit` calls, or itself."""
     found = []
 
     class Noting(keras.layers.Layer):
         def call(self, inputs):
-            found.append(private_keras.callbacks_of_fit())
+            found.append(private_keras.called())
             return inputs
 
-    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
-    model.add(Noting())
+    layer = Noting()
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1), layer])
     model.compile("sgd", "mse")
-    callback = keras.callbacks.TerminateOnNaN()
-    model.fit(np.zeros([4, 1]), np.zeros(4), verbose=0, callbacks=[callback])
-    assert any(callback is one for one in found[-1])
+    outer = keras.Model(inputs := keras.Input([1]), model(inputs))
+    x = np.zeros([4, 1])
+    for call, wanted in (
+        (lambda: layer(x), layer),
+        (lambda: model(x), model),
+        (lambda: model.fit(x, x, verbose=0), model),
+        (lambda: outer(x), outer),
+    ):
+        call()
+        assert found[-1] is wanted
+    assert private_keras.called() is None
+
+
+def test_variables_of_optimizers():
+    variables = [keras.Variable(np.ones([n, 2])) for n in (3, 4)]
+    adam = keras.optimizers.Adam(weight_decay=0.1)
+    adam.build(variables)
+    assert private_optimizer.built_variables(adam) == variables
+    for variable in variables:
+        for given in (variable, variable.value):
+            found = private_optimizer.built_variable(adam, given)
+            assert found is variable
+    with pytest.raises(ValueError, match="Unknown variable"):
+        private_optimizer.built_variable(adam, keras.Variable(1.0))
+
+
+def test_variables_that_do_not_decay():
+    """More of them, after `build`, where names are excluded already."""
+    variables = [keras.Variable(1.0, name=name) for name in ("a", "b", "c")]
+    adam = keras.optimizers.Adam(weight_decay=0.1)
+    assert private_optimizer.names_not_decayed(adam) is None
+    adam.exclude_from_weight_decay(var_names=["b"])
+    adam.build(variables)
+    for excluded, decays in (([], [1, 0, 1]), (variables[2:], [1, 0, 0])):
+        private_optimizer.exclude_from_decay(adam, excluded)
+        assert decays == [
+            private_optimizer.lets_decay(adam, v) for v in variables
+        ]
+    assert private_optimizer.names_not_decayed(adam) == "b"
 
 
 @pytest.mark.parametrize("rate", [0.1, lambda: 0.1])
-def test_rates_that_are_a_number_or_not(rate):
+def test_schedules(rate):
     optimizer = keras.optimizers.SGD(rate)
-    assert private_optimizer.has_schedule(optimizer) == callable(rate)
+    before = optimizer.learning_rate
+    with private_optimizer.without_schedule(optimizer):
+        assert optimizer.learning_rate == 1e-3
+    assert optimizer.learning_rate is before
 
 
-class Spying(keras.layers.Layer):
-    """Notes the steps that call it."""
+def test_tapes():
+    variable = tf.Variable(1.0, trainable=False)
+    assert not private_tensorflow.has_tape()
+    with tf.GradientTape() as tape:
+        assert private_tensorflow.has_tape()
+        private_tensorflow.note_read(variable)
+        assert not private_tensorflow.in_forward_mode([variable.handle])
+    assert tape.watched_variables() == ()
+    with tf.GradientTape() as tape:
+        trained = tf.Variable(1.0)
+        private_tensorflow.note_read(trained)
+    assert tape.watched_variables() == (trained,)
+    tensor = tf.constant(1.0)
+    with tf.autodiff.ForwardAccumulator(tensor, tensor):
+        assert private_tensorflow.in_forward_mode([tensor])
 
-    def call(self, inputs):
-        self.seen = private_keras.trainer_step_of(self.model())
-        return inputs
+
+def test_variables_of_strategies():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        mirrored = tf.Variable(1.0)
+        with private_tensorflow.unmirrored():
+            plain = tf.Variable(1.0)
+    assert isinstance(mirrored, tf.distribute.DistributedValues)
+    assert not isinstance(plain, tf.distribute.DistributedValues)
+    sharded = private.sharded_variable([tf.Variable([1.0])])
+    assert private_tensorflow.is_sharded(sharded)
+    assert not private_tensorflow.is_sharded(mirrored)
 
 
-@pytest.mark.parametrize("strategy", [None, "mirrored"])
-@pytest.mark.parametrize("eager", [False, True])
-def test_trainer_steps(eager, strategy):
-    """Found in `fit` and `evaluate` alone, with sample weights."""
-    x, weights = np.ones([4, 2]), np.ones(4)
-    spying = Spying()
-    strategy = strategy and tf.distribute.MirroredStrategy(["CPU:0"])
-    with strategy.scope() if strategy else contextlib.nullcontext():
-        model = keras.Sequential([keras.layers.Dense(2), spying])
-        model.compile("sgd", "mse", run_eagerly=eager)
-    other = WithoutTraining()
-    spying.model = lambda: other
-    model.fit(x, x, verbose=0)
-    assert spying.seen is None
-    spying.model = lambda: model
-    for entry in (model.fit, model.evaluate):
-        model.make_train_function(force=True)
-        model.make_test_function(force=True)
-        entry(x, x, verbose=0)
-        assert spying.seen == private_keras.TrainerStep(True, None)
-        entry(x, x, sample_weight=weights, verbose=0)
-        assert spying.seen.sample_weight is not None
-    model.predict(x, verbose=0)
-    assert spying.seen is None
-    spying.seen = ""
-    model(x)
-    assert spying.seen is None
+def test_checks_of_numbers():
+    infinite = private_tensorflow.answers_infinity(tf.math.log)
+    tf.debugging.enable_check_numerics()
+    try:
+        assert infinite(0.0) == -np.inf
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            tf.math.log(0.0)
+    finally:
+        tf.debugging.disable_check_numerics()
+
+
+def test_ops():
+    assert private_tensorflow.has_gradient("MatMul")
+    assert not private_tensorflow.has_gradient("NoSuchOp")
+    assert private_tensorflow.op_definition("MatMul").name == "MatMul"
+    assert private_tensorflow.op_definition("NoSuchOp") is None
+
+
+@pytest.mark.parametrize("in_xla", [False, True])
+def test_graphs(in_xla):
+    variable = tf.Variable(np.ones([2, 3], "f4"))
+    seen = []
+
+    @tf.function(jit_compile=in_xla, autograph=False)
+    def function(x):
+        seen.append(private_tensorflow.is_in_xla())
+        return tf.cond(x[0, 0] > 0, lambda: x @ variable, lambda: x @ variable)
+
+    graph = function.get_concrete_function(tf.ones([5, 2])).graph
+    assert seen == [in_xla]
+    (branching,) = [o for o in graph.get_operations() if "If" in o.type]
+    branch = private_tensorflow.function_graph(
+        graph, branching.get_attr("then_branch").name
+    )
+    (product,) = [o for o in branch.get_operations() if o.type == "MatMul"]
+    assert private_tensorflow.flops_of(product) == 2 * 5 * 2 * 3
+    assert private_tensorflow.flops_of(branching) is None
+    ((_, handle),) = graph.captures
+    assert private_tensorflow.shape_of_variable(handle) == [2, 3]

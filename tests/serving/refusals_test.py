@@ -40,11 +40,18 @@ def model_with_input(name):
     return keras.Model(vectors, make_head()(vectors))
 
 
+def two_heads():
+    vectors = keras.Input([WIDTH])
+    heads = [make_head(name=name) for name in ("one", "two")]
+    return keras.Model(vectors, [head(vectors) for head in heads])
+
+
 REFUSED = {
     "k = 0 is outside .1, 30.": lambda: (compile_form(), {"k": 0}),
     "k = 31 is outside .1, 30.": lambda: (compile_form(), {"k": 31}),
-    "not that of a tf_hsm head": lambda: (hidden_model(compile_form()),),
-    "not that of a .* give the head": lambda: (endpoint_form(),),
+    "has none; say by head=": lambda: (hidden_model(compile_form()),),
+    "has one, two; say by head=": lambda: (two_heads(),),
+    r"\(None, 5\), must be the hidden vectors": lambda: (endpoint_form(),),
     "has a state that each call changes": lambda: (stateful_model(),),
     "an input called 'seed'": lambda: (model_with_input("seed"),),
     "called 'threshold'": lambda: (model_with_input("threshold"),),

@@ -1,7 +1,4 @@
-"""Small models of an `EmbeddingSoftmax`, and bags for them.
-
-The variables of the layer are embeddings, kernel and bias, in this order.
-"""
+"""Small models of an `EmbeddingSoftmax`, and bags for them."""
 
 import keras
 import numpy as np
@@ -76,7 +73,9 @@ def make_model(layer, kind, form="compile", optimizer="sgd"):
     if form == "compile":
         model = keras.Model(inputs, layer(inputs))
         model.compile(
-            optimizer, loss=layer.loss, metrics=[tf_hsm.metrics.Perplexity()]
+            optimizer,
+            loss=layer.loss,
+            metrics=[tf_hsm.metrics.Perplexity(layer)],
         )
         return model
     labels = keras.Input([], dtype="int64", name="labels")
@@ -94,9 +93,14 @@ def arguments(form, inputs, labels):
     return {"x": [*flat, labels]}
 
 
+def weights(layer):
+    """Embeddings, kernel and bias, whoever trains them."""
+    kernel, *bias, embeddings = (v.numpy() for v in layer.row_variables())
+    return [embeddings, kernel, *bias]
+
+
 def state(layer):
     """All that a step moves: variables, slots, number of steps."""
-    variables = [*layer.variables]
-    if layer.optimizer is not None:
-        variables += layer.optimizer.variables
-    return [np.array(v.numpy()) for v in variables if v.name != "learning_rate"]
+    variables = [] if layer.optimizer is None else layer.optimizer.variables
+    others = [v.numpy() for v in variables if v.name != "learning_rate"]
+    return [*weights(layer), *map(np.array, others)]

@@ -21,16 +21,21 @@ from tests.support.heads_by_name import (
     labels,
     make,
 )
+from tests.support.training import layer_step
 
 Tree = tf_hsm.Tree
 
 
-def losses(name, training=False, given=None, **options):
+def losses(name, given=None, **options):
     """The losses of a head with some options, in NumPy."""
     given = labels(name) if given is None else given
-    return built(name, **options)(
-        inputs(name), given, training=training
-    ).numpy()
+    return built(name, **options)(inputs(name), given).numpy()
+
+
+def training_losses(name, **options):
+    """The losses that a gradient is asked of: a `SampledSoftmax` samples."""
+    with tf.GradientTape():
+        return losses(name, **options)
 
 
 def differ(one, other):
@@ -88,35 +93,37 @@ def node_labels(name):
 
 
 def label_smoothing(name):
-    """Losses in training are smoothed, and others are not."""
-    smoothed = losses(name, training=True, label_smoothing=0.3)
-    assert differ(smoothed, losses(name, training=True))
-    plain = losses(name, label_smoothing=0.3)
+    """Losses are smoothed, and plain ones are not."""
+    assert differ(losses(name, label_smoothing=0.3), losses(name))
+    head = built(name, label_smoothing=0.3)
+    hidden = head(inputs(name))
+    plain = head._find_losses(labels(name), hidden, plain=True).losses
     np.testing.assert_allclose(plain, losses(name), rtol=1e-5)
 
 
 def smoothing_prior(name):
     """The prior is felt."""
-    options = {"label_smoothing": 0.3, "training": True}
-    even = losses(name, **options)
-    to_prior = losses(name, smoothing_prior=COUNTS, **options)
+    even = losses(name, label_smoothing=0.3)
+    to_prior = losses(name, label_smoothing=0.3, smoothing_prior=COUNTS)
     assert (np.abs(even - to_prior) > 1e-4).any()
 
 
 def class_weights(name):
-    """Each loss in training is multiplied by the weight of its class."""
+    """Each loss is multiplied by the weight of its class."""
     weights = np.linspace(0.5, 2, NUM_CLASSES)
-    found = losses(name, training=True, class_weights=weights)
-    expected = losses(name, training=True) * weights[labels(name)]
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    for losses_of in (losses, training_losses):
+        found = losses_of(name, class_weights=weights)
+        expected = losses_of(name) * weights[labels(name)]
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def focal_gamma(name):
-    """Each loss in training is multiplied by (1 - p) ** gamma."""
-    found = losses(name, training=True, focal_gamma=2.0)
-    plain = losses(name, training=True)
-    expected = plain * (1 - np.exp(-plain)) ** 2
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    """Each loss is multiplied by (1 - p) ** gamma."""
+    for losses_of in (losses, training_losses):
+        plain = losses_of(name)
+        expected = plain * (1 - np.exp(-plain)) ** 2
+        found = losses_of(name, focal_gamma=2.0)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def counts(name):
@@ -140,12 +147,12 @@ def _stepped(name, **options):
     """The rows before and after a step of a head's own optimizer."""
     head = built(name, **options)
     before = [v.numpy() for v in head.row_variables()]
-    head(inputs(name), labels(name), training=True)
+    layer_step(head, inputs(name), labels(name))
     return head, before, [v.numpy() for v in head.row_variables()]
 
 
 def in_place(name):
-    """Rows move without a gradient."""
+    """A gradient of the losses moves the rows, and has none for them."""
     head, before, after = _stepped(name, optimizer=tf_hsm.optimizers.SGD(0.5))
     for one, other in zip(before, after, strict=True):
         assert (np.abs(one - other) > 1e-4).any()

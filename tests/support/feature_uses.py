@@ -42,9 +42,17 @@ def model_of(name, head, **compiling):
     return model
 
 
-def evaluate(name, metric, given, **options):
-    """A head, and what a metric says of it."""
+def evaluate(name, make_metric, given, **options):
+    """A head, and what a metric says of it.
+
+    Args:
+      name: the name of the head.
+      make_metric: a function that takes the head and returns the metric.
+      given: labels.
+      **options: keywords of the head.
+    """
     head = built(name, **options)
+    metric = make_metric(head)
     model = model_of(name, head, weighted_metrics=[metric])
     logs = model.evaluate(inputs(name), given, BATCH, 0, return_dict=True)
     return head, logs[metric.name]
@@ -105,13 +113,15 @@ def masks(name):
 
 
 def perplexity(name):
-    head, found = evaluate(name, metrics.Perplexity(), labels(name))
+    head, found = evaluate(name, metrics.Perplexity, labels(name))
     mean = np.mean(head(inputs(name), labels(name)))
     np.testing.assert_allclose(found, np.exp(mean), rtol=1e-4)
 
 
 def top_k_accuracy(name):
-    head, found = evaluate(name, metrics.TopKAccuracy(12), labels(name))
+    head, found = evaluate(
+        name, lambda head: metrics.TopKAccuracy(head, 12), labels(name)
+    )
     best = head.top_k(inputs(name), 12).classes.numpy()
     hits = (best == labels(name)[:, np.newaxis]).any(1)
     assert 0 < hits.mean() < 1
@@ -120,18 +130,22 @@ def top_k_accuracy(name):
 
 def precision_at_k(name):
     options = {} if name == "LabelTree" else {"several_labels": True}
-    metric = metrics.PrecisionAtK(5)
-    head, found = evaluate(name, metric, label_sets(), **options)
+    head, found = evaluate(
+        name,
+        lambda head: metrics.PrecisionAtK(head, 5),
+        label_sets(),
+        **options,
+    )
     best = head.top_k(inputs(name), 5).classes.numpy()
     hits = (best[..., np.newaxis] == label_sets()[:, np.newaxis]).any(-1)
     assert 0 < hits.mean() < 1
     np.testing.assert_allclose(found, hits.mean(), rtol=1e-5)
 
 
-def _rank_metric(name, metric, formula):
+def _rank_metric(name, make_metric, formula):
     """Compares a metric with a function of the label's rank, 1 for the best."""
     given = label_sets()[:, :1]
-    head, found = evaluate(name, metric, given)
+    head, found = evaluate(name, make_metric, given)
     best = head.top_k(inputs(name), head.num_classes).classes.numpy()
     wanted = np.mean(formula(1 + np.argmax(best == given, -1)))
     assert 0 < wanted < 1
@@ -139,27 +153,32 @@ def _rank_metric(name, metric, formula):
 
 
 def recall_at_k(name):
-    _rank_metric(name, metrics.RecallAtK(12), lambda rank: rank <= 12)
+    _rank_metric(
+        name, lambda head: metrics.RecallAtK(head, 12), lambda rank: rank <= 12
+    )
 
 
 def ndcg_at_k(name):
     _rank_metric(
         name,
-        metrics.NDCGAtK(12),
+        lambda head: metrics.NDCGAtK(head, 12),
         lambda rank: (rank <= 12) / np.log2(1 + rank),
     )
 
 
 def mean_reciprocal_rank(name):
-    _rank_metric(name, metrics.MeanReciprocalRank(), lambda rank: 1 / rank)
+    _rank_metric(name, metrics.MeanReciprocalRank, lambda rank: 1 / rank)
 
 
 def propensity_scored_precision(name):
     """Classes that occur equally often have one propensity."""
-    metric = metrics.PropensityScoredPrecisionAtK(
-        np.full(NUM_CLASSES, 5), 400, 12
+    _rank_metric(
+        name,
+        lambda head: metrics.PropensityScoredPrecisionAtK(
+            head, np.full(NUM_CLASSES, 5), 400, 12
+        ),
+        lambda rank: rank <= 12,
     )
-    _rank_metric(name, metric, lambda rank: rank <= 12)
 
 
 def functional_answers(name):

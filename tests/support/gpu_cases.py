@@ -23,7 +23,7 @@ from tf_hsm.runtime.tree_tensors import tree_tensors
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 
 # What has a GPU kernel.
-OPS = ["ResourceTfHsmTrainStep"]
+OPS = ["ResourceTfHsmTrainStep", "ResourceTfHsmLossStep"]
 for _name in (
     "Loss",
     "LossGrad",

@@ -14,6 +14,7 @@ CHECKS = [
     gpu_cases.check_pinned_or_not,
     gpu_cases.check_labels_that_are_rows,
     gpu_step_cases.check_a_step_keeps_what_was_read,
+    gpu_step_cases.check_steps_from_one_state,
     gpu_step_cases.check_weight_decay,
     gpu_error_cases.check_no_width,
     gpu_error_cases.check_rules_of_cpus,

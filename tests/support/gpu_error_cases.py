@@ -21,16 +21,16 @@ def check_rules_of_cpus(place):
     """What only CPUs have in a step in place: an error that changes nothing."""
     tree = build("random")
     problem = references.random_problem(tree, 7, 3, np.float32)
-    for optimizer, match in (
-        (optimizers.RMSprop(0.1), "the rule rmsprop is for CPUs"),
-        (optimizers.Lion(0.1), "the rule lion is for CPUs"),
+    for make, optimizer, match in (
+        (training.in_place, optimizers.RMSprop(0.1), "rmsprop is for CPUs"),
+        (training.in_place, optimizers.Lion(0.1), "lion is for CPUs"),
+        (training.after_loss, optimizers.Lion(0.1), "lion is for CPUs"),
     ):
         with tf.device(place.device):
             variables = training.variables_of(problem)
             optimizer.build(variables)
-        step = functools.partial(
-            training.in_place, variables, problem, tree, optimizer
-        )
+        step = functools.partial(make, variables, problem, tree, optimizer)
+        match = f"a step in place by the rule {match}"
         with pytest.raises(tf.errors.UnimplementedError, match=match):
             place.run(step)
         np.testing.assert_array_equal(variables[0], problem.weights)

@@ -19,8 +19,12 @@ def check_train_step(
     has_biases,
     graph=False,
     label_smoothing=0.0,
+    make=training.in_place,
 ):
-    """Two steps in place, each against NumPy; other rows keep all bits."""
+    """Two steps in place, each against NumPy; other rows keep all bits.
+
+    `make` makes one as `training.in_place` does.
+    """
     tree = build(name)
     problem = training.wide_problem(tree, shape, dtype, 0, has_biases)
     with tf.device(place.device):
@@ -39,7 +43,7 @@ def check_train_step(
         )
         losses, dx = place.run(
             functools.partial(
-                training.in_place,
+                make,
                 variables,
                 problem,
                 tree,
@@ -106,6 +110,33 @@ def check_weight_decay(place):
     np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-7)
     np.testing.assert_array_equal(same_biases, biases)
     assert biases[-1] == -np.inf
+
+
+def check_steps_from_one_state(place):
+    """The second of two steps is that of the parameters after the first."""
+    problem = training.wide_problem(build("two_level_1013"), (67, 33))
+    labels, inputs = problem.labels, problem.inputs
+    found = []
+    for has_one in (True, False):
+        with tf.device(place.device):
+            variables = training.variables_of(problem)
+            optimizer = built("lazy_adam", variables)
+
+        def run(has_one=has_one, variables=variables, optimizer=optimizer):
+            tree = build("two_level_1013")
+            state = training.kept_loss(variables, labels, inputs, tree).state
+            training.step_from(state, variables, problem.upstream, optimizer)
+            if not has_one:
+                made = training.kept_loss(variables, labels, inputs, tree)
+                state = made.state
+            training.step_from(
+                state, variables, -problem.upstream, optimizer, moved=has_one
+            )
+            return tf.zeros([])
+
+        place.run(run)
+        found.append(training.states(optimizer, variables))
+    training.assert_same(*found)
 
 
 def check_a_step_keeps_what_was_read(place):

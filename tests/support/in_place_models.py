@@ -21,39 +21,14 @@ from tf_hsm.layers import AdaptiveSoftmax
 
 FORMS = ["compile", "endpoint"]
 
-# Optimizers that do more than a step per batch by the loss as it is, and what
-# the error says.
+# Optimizers of a model that make no step for each batch, or average weights,
+# and what the error says.
 REFUSED_OPTIMIZERS = {
     "accumulation": (
         lambda: optimizers.SGD(0.1, gradient_accumulation_steps=2),
         "gradient_accumulation_steps",
     ),
-    "loss_scale_factor": (
-        lambda: keras.optimizers.SGD(0.1, loss_scale_factor=8),
-        "loss_scale",
-    ),
-    "clipnorm": (
-        lambda: keras.optimizers.SGD(0.1, clipnorm=1),
-        "where clipnorm of",
-    ),
-    "global_clipnorm": (
-        lambda: optimizers.SGD(0.1, global_clipnorm=1),
-        "global_clipnorm",
-    ),
-    "clipvalue": (lambda: optimizers.SGD(0.1, clipvalue=1), "clipvalue"),
     "use_ema": (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema"),
-    "weight_decay": (
-        lambda: keras.optimizers.AdamW(0.1),
-        "exclude_from_weight_decay",
-    ),
-    "ours": (
-        lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
-        "LossScaleOptimizer",
-    ),
-    "of_keras": (
-        lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.1)),
-        "LossScaleOptimizer",
-    ),
 }
 
 
@@ -84,10 +59,13 @@ def make_model(
 
     With `own` the head has an optimizer of the rule, and so has the model,
     unless `optimizer` is another one; else the model's trains the head too.
+    `compiling` has keywords of `compile`, or returns them for the head.
     """
     if own:
         options.setdefault("optimizer", OPTIMIZERS[rule]())
     head = make(**options)
+    if callable(compiling):
+        compiling = compiling(head)
     below = sequential(*hidden_layers(mask_zero, options.get("dtype")))
     tokens = keras.Input([STEPS], dtype="int32", name="tokens")
     compiling = {
@@ -96,7 +74,7 @@ def make_model(
     }
     if form == "compile":
         model = keras.Model(tokens, head(below(tokens)))
-        compiling.setdefault("metrics", [tf_hsm.metrics.Perplexity()])
+        compiling.setdefault("metrics", [tf_hsm.metrics.Perplexity(head)])
         model.compile(loss=head.loss, **compiling)
         return model
     inputs = [tokens, keras.Input([STEPS], dtype="int64", name="labels")]
@@ -156,7 +134,7 @@ def weights(model):
 def head_state(model):
     """All that a step moves: the head's weights, and its optimizer's state."""
     head = head_of(model)
-    variables = [*head.variables, *head.optimizer.variables]
+    variables = [*head.optimizer.variables, *head._saved_variables()]
     return [np.array(v.numpy()) for v in variables if v.name != "learning_rate"]
 
 

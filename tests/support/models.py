@@ -32,6 +32,12 @@ def sampled_head(**options):
     return SampledSoftmax(NUM_CLASSES, num_sampled=NUM_SAMPLED, **options)
 
 
+def sampled_losses(head, inputs, labels):
+    """The losses of a step, which are sampled because a tape records."""
+    with tf.GradientTape():
+        return head(inputs, labels)
+
+
 def hidden_layers(mask_zero=True, dtype=None):
     """Returns the layers below the head."""
     return [
@@ -49,11 +55,18 @@ def sequential(*layers):
 def compile_form(
     optimizer=None, compiling=None, mask_zero=True, make=make_head, **options
 ):
-    """A model for `fit(x, y)`; `options` are the head's."""
+    """A model for `fit(x, y)`.
+
+    `compiling` has keywords of `compile`, or returns them for the head, and
+    `options` are keywords of the head.
+    """
     head = make(**options)
     below = hidden_layers(mask_zero, options.get("dtype"))
     model = sequential(*below, head)
-    compiling = {"metrics": [tf_hsm.metrics.Perplexity()], **(compiling or {})}
+    if callable(compiling):
+        compiling = compiling(head)
+    metrics = [tf_hsm.metrics.Perplexity(head)]
+    compiling = {"metrics": metrics, **(compiling or {})}
     model.compile(optimizer or sgd(), loss=head.loss, **compiling)
     return model
 

@@ -25,11 +25,14 @@ INFERENCE = (
     "class_log_probs",
 )
 LOSSES = ("loss", "loss_grad", "label_tree_loss")
+# Ops that take the state of a loss.
+FROM_STATE = ("loss_grad", "loss_step")
 SMOOTHED = ("loss", "train_step", "embedding_train_step")
 STEPS = (
     "train_step",
     "embedding_train_step",
     "label_tree_train_step",
+    "loss_step",
     "sparse_update",
 )
 # (name without prefix, whether the parameters are variables)
@@ -148,8 +151,8 @@ def valid_call(
 
     is_any_dtype = dtype is None
     dtype = pick(dtype, DTYPES)
-    is_gradient, any_tree = op == "loss_grad", tree is None
-    if is_gradient:
+    from_state, any_tree = op if op in FROM_STATE else None, tree is None
+    if from_state:
         op = "label_tree_loss" if any_tree and rng.integers(4) == 0 else "loss"
     has_label_sets = op.startswith("label_tree")
     trees = [
@@ -210,9 +213,14 @@ def valid_call(
     add(**_each(arrays["all" + of_rows]))
     if op in LOSSES:
         call.attributes["Taccumulator"] = accumulator
-        if is_gradient:
+        if from_state:
             loss_grads = normal(*batch, of=accumulator)
-            return _loss_grad(call, loss_grads, call.run().state)
+            state = call.run().state
+            call = _from_state(from_state, call, loss_grads, state)
+            if from_state == "loss_step":
+                call.arguments["moved"] = [np.array(rng.integers(2) == 1)]
+                _add_step(call, rng, dtype, width)
+            return call
         call.attributes["with_gradients"] = bool(rng.integers(2))
         return call
     add(loss_grads=[normal(*batch, of=accumulator)])
@@ -240,7 +248,7 @@ def _add_smoothing(call, rng, tree):
         call.arguments["smoothing_prior"] = [prior]
 
 
-def _loss_grad(loss, loss_grads, state):
+def _from_state(op, loss, loss_grads, state):
     arguments = {
         "weights": loss.arguments["weights"],
         "biases": loss.arguments["biases"],
@@ -248,7 +256,7 @@ def _loss_grad(loss, loss_grads, state):
         "state": [state],
     }
     kept = {k: v for k, v in loss.attributes.items() if k == "T"}
-    return Call("loss_grad", loss.on_variables, arguments, kept)
+    return Call(op, loss.on_variables, arguments, kept)
 
 
 def _each(arrays):
@@ -360,7 +368,7 @@ def _add_step(call, rng, dtype, width):
         vectors = rng.normal(size=(5, width)).astype(dtype)
         call.arguments["vectors"] = [vectors]
         call.arguments["vector_slots"] = _slots(rng, rule, vectors)
-    else:
+    elif call.op != "loss_step":
         call.attributes["with_gradients"] = bool(rng.integers(2))
 
 
@@ -381,6 +389,7 @@ def _add_indices(call, rng, batch, integer, accumulator):
 
 def _add_sparse_update(call, rng, dtype, width):
     rule = call.attributes["rule"] = str(rng.choice(list(RULES)))
+    call.attributes["stochastic_rounding"] = bool(rng.integers(2))
     rows, count = int(rng.integers(1, 40)), int(rng.choice([0, 1, 7, 90]))
     shape = [(), (width,), (2, width)][rng.integers(3)]
     weights = rng.normal(size=(rows, *shape)).astype(dtype)
@@ -392,4 +401,5 @@ def _add_sparse_update(call, rng, dtype, width):
         indices=[rng.integers(rows, size=count).astype(integer)],
         values=[values],
         hyperparameters=_hyperparameters(),
+        seed=[np.array(rng.integers(2**62))],
     )

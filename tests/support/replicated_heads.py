@@ -92,13 +92,12 @@ def batches(name):
 
 def step_of(head):
     """A step of training: losses, and the gradient of the inputs."""
-    loss = HeadLoss(reduction="none")
+    loss = HeadLoss(head, "none")
 
     def step(inputs, labels, weights):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            output = head(inputs, training=True)
-            losses = loss(labels, output, sample_weight=weights)
+            losses = loss(labels, head(inputs), sample_weight=weights)
         return losses, tape.gradient(losses, inputs)
 
     return step

@@ -76,14 +76,13 @@ def batches():
 
 def step_of(head, optimizer):
     """A step of training: losses, and the gradient of the inputs."""
-    loss = HeadLoss(reduction="none")
+    loss = HeadLoss(head, "none")
     trained = projections_of(head)
 
     def step(inputs, labels, weights):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            output = head(inputs, training=True)
-            losses = loss(labels, output, sample_weight=weights)
+            losses = loss(labels, head(inputs), sample_weight=weights)
         dx, *slopes = tape.gradient(
             losses, [inputs, *[p.value for p in trained]]
         )

@@ -6,6 +6,10 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import oracle, references
 from tests.support.update_rules import built, stepped
+from tf_hsm.ops.row_update import rule_of
+from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.tree_tensors import tree_tensors
+from tf_hsm.runtime.variables import variable_of
 
 
 def wide_problem(tree, shape, dtype=np.float32, seed=0, has_biases=True):
@@ -37,6 +41,24 @@ def states(optimizer, variables):
         for v in variables
         if v is not None
     ]
+
+
+def layer_step(head, *args, **kwargs):
+    """Lets a layer's own optimizer minimize the mean loss of a call.
+
+    Args:
+        head: A layer of `tf_hsm.layers` with an optimizer.
+        *args: Inputs, labels and more, which the layer is called with.
+        **kwargs: More of them.
+
+    Returns:
+        The losses before the step.
+    """
+    with tf.GradientTape() as tape:
+        losses = head(*args, **kwargs)
+        (mean,) = head.losses
+    tape.gradient(mean, head.trainable_variables)
+    return losses
 
 
 def in_place(variables, problem, tree, optimizer, **options):
@@ -77,10 +99,93 @@ def in_two(variables, problem, tree, optimizer, **options):
     return losses, dx
 
 
-def check_steps(rule, tree, shape, dtype, has_biases, label_smoothing=0.0):
+def kept_loss(variables, labels, inputs, tree, nodes=False, **options):
+    """Runs the loss op on variables.
+
+    Args:
+        variables: Weights, and biases or None.
+        labels: `[...]`; for a label tree `[..., count]`.
+        inputs: `[..., width]`.
+        tree: A `tf_hsm.Tree` or a `tf_hsm.Forest`.
+        nodes: Whether labels are rows.
+        **options: Arguments of the op; with `label_sets` and no others, the
+            op is that of a label tree.
+
+    Returns:
+        The op's outputs: loss, input_grads and state.
+    """
+    weights, *biases = (v for v in variables if v is not None)
+    op = raw_ops.resource_tf_hsm_label_tree_loss
+    if not options.pop("label_sets", False):
+        op = raw_ops.resource_tf_hsm_loss
+        options = {"smoothing_prior": [], "pinned": tree.pinned, **options}
+    return op(
+        weights=weights.handle,
+        biases=[b.handle for b in biases],
+        labels=labels,
+        inputs=inputs,
+        **tree_tensors(tree, nodes=nodes)._asdict(),
+        T=weights.dtype,
+        Taccumulator=oracle.accumulator(weights.dtype.as_numpy_dtype),
+        **options,
+    )
+
+
+def step_from(state, variables, loss_grads, optimizer, **changes):
+    """Makes the step of an optimizer from the state of a loss of variables.
+
+    Args:
+        state: What the loss op kept.
+        variables: Weights, and biases or None.
+        loss_grads: `[...]`, one for each loss.
+        optimizer: One of `tf_hsm.optimizers`, built with the variables.
+        **changes: Arguments of the op in place of the usual ones.
+    """
+    weights, *biases = (v for v in variables if v is not None)
+
+    def slots(variable):
+        return [variable_of(s).handle for s in optimizer.slots(variable)]
+
+    rule = rule_of(optimizer)
+    arguments = {
+        "weights": weights.handle,
+        "biases": [b.handle for b in biases],
+        "loss_grads": loss_grads,
+        "state": state,
+        "hyperparameters": rule.hyperparameters([True, True, True]),
+        "seed": tf.constant(0, tf.int64),
+        "weight_slots": slots(weights),
+        "bias_slots": [slot for b in biases for slot in slots(b)],
+        "moved": False,
+        "rule": rule.name,
+        "T": weights.dtype,
+    }
+    raw_ops.resource_tf_hsm_loss_step(**{**arguments, **changes})
+    optimizer.iterations.assign_add(1)
+
+
+def after_loss(
+    variables, problem, tree, optimizer, stochastic_rounding=False, **options
+):
+    """Makes a step as `in_place` does, but from the state of the loss op."""
+    made = kept_loss(variables, problem.labels, problem.inputs, tree, **options)
+    step_from(
+        made.state,
+        variables,
+        problem.upstream,
+        optimizer,
+        stochastic_rounding=stochastic_rounding,
+    )
+    return made.loss, made.input_grads * problem.upstream[:, np.newaxis]
+
+
+def check_steps(
+    rule, tree, shape, dtype, has_biases, label_smoothing=0.0, make=in_place
+):
     """Asserts that two steps in place are NumPy's, on touched rows alone.
 
-    The second step begins where the first one ends.
+    The second step begins where the first one ends. `make` makes one as
+    `in_place` does.
     """
     problem = wide_problem(tree, shape, dtype, 0, has_biases)
     variables = variables_of(problem, dtype)
@@ -94,7 +199,7 @@ def check_steps(rule, tree, shape, dtype, has_biases, label_smoothing=0.0):
             label_smoothing=label_smoothing,
         )
         value, bound = references.hierarchical_softmax(tree, problem)
-        losses, dx = in_place(
+        losses, dx = make(
             variables,
             problem,
             tree,

@@ -39,10 +39,9 @@ def minimized(head, form, x, labels, sample_weight=None):
     with tf.GradientTape() as tape:
         tape.watch(x)
         if form == "compile":
-            outputs = head(x, training=True)
-            total = head.loss(labels, outputs, sample_weight)
+            total = head.loss(labels, head(x), sample_weight)
         else:
-            head(x, labels, sample_weight, training=True)
+            head(x, labels, sample_weight)
             (total,) = head.losses
         # Keras' losses are float32.
         total = tf.cast(total, tf.float64)

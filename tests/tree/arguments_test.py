@@ -235,7 +235,7 @@ def test_builders_are_class_methods():
     parameters = inspect.signature(Tree.balanced).parameters
     assert list(parameters) == ["num_classes", "branching", "pinned"]
     assert str(inspect.signature(Tree.from_parents)) == (
-        "(parents, *, classes=None, names=None)"
+        "(parents, *, classes=None, names=None) -> 'Self'"
     )
     with pytest.raises(TypeError, match=r"balanced\(\) missing 1"):
         Tree.balanced(3)

@@ -79,14 +79,14 @@ def _run_tree(flags):
 
 
 def _run_estimate(flags):
-    _start.import_package()
+    _start.import_tensorflow()
     from tf_hsm.cli import estimate_command
 
     estimate_command.run(flags)
 
 
 def _run_task(flags):
-    _start.import_package()
+    _start.import_tensorflow()
     from tf_hsm.cli import task_command
 
     task_command.run(flags)

@@ -10,11 +10,10 @@ import numpy as np
 
 from tf_hsm import _start
 from tf_hsm._units import digits
-from tf_hsm.cli.tree_flags import COMPARED
+from tf_hsm.cli.tree_flags import COMPARED, KINDS
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders.kind import Options
 from tf_hsm.tree.class_files import read_counts, read_examples
-from tf_hsm.tree.constructors import KINDS
 from tf_hsm.tree.data.reading import label_counts
 from tf_hsm.tree.masses import row_masses
 
@@ -56,7 +55,7 @@ def _options(flags):
         counts = label_counts(data.labels, flags.num_classes)
     if flags.calibrate:
         with _progress("timing the loss"):
-            _start.import_package()
+            _start.import_tensorflow()
             from tf_hsm import estimation
 
             cost_model = estimation.calibrate_cost_model(width=flags.width)
@@ -145,7 +144,7 @@ def _plot(flags, options):
 def _plan(flags, options):
     tree = _make(flags.tree, options)
     with _progress("planning"):
-        _start.import_package()
+        _start.import_tensorflow()
         from tf_hsm import distribute
 
         result = distribute.plan(

@@ -3,8 +3,27 @@
 import textwrap
 
 from tf_hsm.cli.parser import add_command
-from tf_hsm.tree.constructors import KINDS
+from tf_hsm.tree.builders.adaptive import ADAPTIVE
+from tf_hsm.tree.builders.balanced import BALANCED, FLAT, TWO_LEVEL
+from tf_hsm.tree.builders.data import DATA
+from tf_hsm.tree.builders.embeddings import EMBEDDINGS
+from tf_hsm.tree.builders.huffman import HUFFMAN
+from tf_hsm.tree.builders.paths import PATHS
 
+# By name, in the order of the help text.
+KINDS = {
+    kind.name: kind
+    for kind in (
+        TWO_LEVEL,
+        BALANCED,
+        FLAT,
+        HUFFMAN,
+        ADAPTIVE,
+        DATA,
+        EMBEDDINGS,
+        PATHS,
+    )
+}
 COMPARED = ["two_level", "balanced:100", "huffman", "huffman:256", "adaptive"]
 EXAMPLES = """
 examples:

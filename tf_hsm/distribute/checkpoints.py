@@ -2,13 +2,9 @@
 
 import tensorflow as tf
 
-from tf_hsm.runtime import (
-    private_checkpoints,
-    private_tensorflow,
-    quantized_rows,
-    row_order,
-    row_parts,
-)
+from tf_hsm.distribute.slices import Slices
+from tf_hsm.runtime import quantized_rows, row_order, row_parts
+from tf_hsm.runtime.variables import variable_of
 
 _KINDS = ("kernel", "bias", "embeddings")
 
@@ -53,7 +49,7 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     of_rows = None if is_quantized else head.optimizer or optimizer
     items = {"order": _order(head)}
     if of_rows is not None:
-        items["iterations"] = private_tensorflow.variable_of(of_rows.iterations)
+        items["iterations"] = variable_of(of_rows.iterations)
     starts = _starts(head.plan)
     groups = _groups(head)
     if head._on_replicas and head.plan is None:
@@ -64,22 +60,19 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
         items.update(_items(f"{prefix}weights", group, starts, kinds))
         if of_rows is not None:
             items.update(_slot_items(f"{prefix}slots", of_rows, group, starts))
-    known = {id(variable) for variable in variables}
+    # The anchor of steps has no value.
+    known = {id(variable) for variable in (*variables, head.in_place.anchor)}
     for variable in head.weights:
         if id(variable) in known:
             continue
         # Projections of tails, which the optimizer of the model trains, and
         # how many times classes were drawn.
-        items[variable.name] = private_tensorflow.variable_of(variable)
+        items[variable.name] = variable_of(variable)
         if variable.trainable and optimizer is not None:
             if optimizer is not of_rows:
-                items["model_iterations"] = private_tensorflow.variable_of(
-                    optimizer.iterations
-                )
+                items["model_iterations"] = variable_of(optimizer.iterations)
             for i, slot in enumerate(_slots(optimizer, variable)):
-                items[f"{variable.name}_slots_{i}"] = (
-                    private_tensorflow.variable_of(slot)
-                )
+                items[f"{variable.name}_slots_{i}"] = variable_of(slot)
     return tf.train.Checkpoint(**items)
 
 
@@ -192,8 +185,8 @@ def _items_of_tails(head, optimizer):
             names, values = [f"{prefix}_weights", *names], [variable, *slots]
             for name, value in zip(names, values, strict=True):
                 here = [] if value is None else [value]
-                items[name] = private_checkpoints.Slices(
-                    list(map(private_tensorflow.variable_of, here)),
+                items[name] = Slices(
+                    list(map(variable_of, here)),
                     name,
                     [0] * len(here),
                     tree.num_weight_rows,
@@ -242,13 +235,13 @@ def _items(name, variables, starts, kinds=_KINDS):
     matrices = row_parts.wholes(variables)
     kinds = kinds[: len(matrices)]
     for kind, parts in zip(kinds, matrices, strict=True):
-        top, *shards = [private_tensorflow.variable_of(v) for v in parts]
+        top, *shards = [variable_of(v) for v in parts]
         items[f"{kind}_{name}"] = top
         if starts[None]:
             first_rows = [
                 starts[int(row_parts.part_of(v).rows[0])] for v in parts[1:]
             ]
-            items[f"{kind}_{name}_of_shards"] = private_checkpoints.Slices(
+            items[f"{kind}_{name}_of_shards"] = Slices(
                 shards, f"{kind}_{name}", first_rows, starts[None]
             )
     return items

@@ -1,12 +1,12 @@
 """Checkpoints to which each worker of a strategy writes its own rows."""
 
-import contextlib
 import os
 import tempfile
 
 import tensorflow as tf
 
-from tf_hsm.runtime import private_checkpoints, replicas
+from tf_hsm.distribute import slices
+from tf_hsm.runtime import private_saving, replicas
 
 
 def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
@@ -43,7 +43,6 @@ def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
         checkpoint.write(path)
         _note(path, max_to_keep)
         return path
-    slices = private_checkpoints.slices_in(checkpoint)
     # A barrier: all workers are here.
     flags, first = replicas.gathered(strategy, True)
     num_local = len(strategy.extended.worker_devices)
@@ -54,12 +53,13 @@ def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
         tf.io.gfile.makedirs(f"{path}_parts")
         _remove(parts[mine])  # left by a save that was killed
         if mine == main:
-            _write_all(checkpoint, slices, parts[mine], True)
+            with slices.written(True):
+                checkpoint.write(parts[mine])
             return
         # To read a variable may take a collective of all workers.
-        with tempfile.TemporaryDirectory() as folder:
-            _write_all(checkpoint, slices, f"{folder}/rest", False)
-        _write_slices(slices, parts[mine])
+        with tempfile.TemporaryDirectory() as folder, slices.written(False):
+            checkpoint.write(f"{folder}/rest")
+        _write_slices(checkpoint, parts[mine])
 
     def join():
         if mine == main:
@@ -91,29 +91,22 @@ def _together(strategy, function, path):
         )
 
 
-def _write_all(checkpoint, slices, path, with_slices):
-    """Writes a checkpoint as TensorFlow does, with slices or without."""
-    with contextlib.ExitStack() as scopes:
-        for matrix in slices.values():
-            scopes.enter_context(matrix.written(with_slices))
-        checkpoint.write(path)
-
-
-def _write_slices(slices, path):
+def _write_slices(checkpoint, path):
     """Writes the slices of this process, and nothing else."""
     pieces = [
-        (name, *piece)
-        for name, matrix in slices.items()
-        for piece in matrix.pieces()
+        (matrix.key, text, variable.read_value_no_copy())
+        for matrix in tf.train.TrackableView(checkpoint).descendants()
+        if isinstance(matrix, slices.Slices)
+        for variable, text in matrix.slices()
     ]
     if not pieces:
         return
-    names, specs, tensors = zip(*pieces, strict=True)
+    names, texts, tensors = zip(*pieces, strict=True)
     with tf.device("CPU:0"):
         tf.raw_ops.SaveV2(
             prefix=path,
             tensor_names=names,
-            shape_and_slices=specs,
+            shape_and_slices=texts,
             tensors=tensors,
         )
 
@@ -125,7 +118,7 @@ def _note(path, max_to_keep):
     others = list(state.all_model_checkpoint_paths) if state else []
     paths = [*(other for other in others if other != path), path]
     first = max(0, len(paths) - max_to_keep) if max_to_keep else 0
-    private_checkpoints.note_latest(folder, path, paths[first:])
+    private_saving.note_latest(folder, path, paths[first:])
     for old in paths[:first]:
         _remove(old)
 

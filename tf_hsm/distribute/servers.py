@@ -1,5 +1,6 @@
 """Connects the process that trains to its servers, and says who is missing."""
 
+import atexit
 import dataclasses
 from typing import Any
 
@@ -72,7 +73,9 @@ def connect(
         )
         strategy = tf.distribute.ParameterServerStrategy(resolver)
         made = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        private_tensorflow.let_exit(made)
+        # When Python ends, it deletes the coordinator, which asks a thread to
+        # stop that then waits, with a lock, for a lost worker to come back.
+        atexit.register(private_tensorflow.never_stop_failure_handler, made)
     else:
         tf.config.experimental_connect_to_cluster(
             tf.train.ClusterSpec(jobs), job_name=_CHIEF

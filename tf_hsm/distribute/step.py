@@ -73,17 +73,15 @@ class Step:
 
         Args:
           leaving: examples that it sends to shards of other devices: inputs,
-            labels and weights of losses; a replica also the gradients by the
-            losses.
-          arriving: examples of other devices, whose gradient by the inputs and
-            losses it sends back.
+            labels and the gradients by the losses.
+          arriving: examples of other devices, whose losses and gradient by the
+            inputs it sends back.
           num_classes: N; labels have 32 bits where N < 2**31, else 64 bits.
         """
         vector = self.width * _BYTES[self.dtype]
         loss = max(_BYTES[self.dtype], 4)
         label = 4 if num_classes < 2**31 else 8
-        there = vector + label + loss * (1 + self.on_replicas)
-        return leaving * there + arriving * (vector + loss)
+        return leaving * (vector + label + loss) + arriving * (vector + loss)
 
     def wire_bytes(self, examples, num_classes):
         """Returns the bytes that go to a shard and come back.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tf_hsm.runtime import private_collectives
+from tf_hsm.runtime import private_tensorflow
 
 _ABORTED = "Collective ops is aborted by"
 _TIMED_OUT = "Collective has timed out"
@@ -52,8 +52,15 @@ def workers_explained(strategy) -> Iterator[None]:
         if text is None:
             raise
         if _TOLD.match(text):
-            private_collectives.tell_workers(text)
+            _tell_workers(text)
         raise LostWorkerError(text) from error
+
+
+def _tell_workers(text):
+    # The process with the coordination service may have ended, and a context
+    # that has run nothing has no service.
+    with contextlib.suppress(tf.errors.OpError, ValueError):
+        private_tensorflow.report_error(tf.errors.UNAVAILABLE, text)
 
 
 def _explain(message, resolver):

@@ -7,6 +7,7 @@ a model that does not exist yet, and `largest` finds the largest one that fits.
 
 from tf_hsm.estimation.api import estimate
 from tf_hsm.estimation.body import recurrent, transformer
+from tf_hsm.estimation.body.shapes import without_values
 from tf_hsm.estimation.cost_model_calibration import calibrate_cost_model
 from tf_hsm.estimation.heads import head
 from tf_hsm.estimation.inverse import largest
@@ -14,7 +15,6 @@ from tf_hsm.estimation.machine import Machine
 from tf_hsm.estimation.machine_calibration import calibrate
 from tf_hsm.estimation.machine_sheets import MACHINES as machines
 from tf_hsm.estimation.result import Comparison, Estimate
-from tf_hsm.runtime.private_keras import without_values
 
 __all__ = [
     "Comparison",

@@ -84,10 +84,11 @@ def estimate(
         of `tf_hsm.optimizers`; or None, which trains nothing. Where another
         optimizer would need a tenth less, the printed estimate says so.
       head_optimizer: the optimizer with which a tree's head, or an adaptive
-        one, updates its own weights in the pass that computes the losses:
-        "sgd", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "lion" or
-        one of `tf_hsm.optimizers`. None: the head has gradients, which the
-        optimizer of the model applies. For heads given by name or as a tree.
+        one, updates its own weights in the backward, which then stores no
+        gradient of the weights: "sgd", "adagrad", "rowwise_adagrad", "rmsprop",
+        "lazy_adam", "lion" or one of `tf_hsm.optimizers`. None: the head has
+        gradients, which the optimizer of the model applies. For heads given by
+        name or as a tree.
       corpus_tokens: labels in an epoch, or a text such as "100M".
       memory: bytes that there are, or a text such as "24GB"; None: those of the
         machine, if they are known.
@@ -316,7 +317,7 @@ def _parts(body, head, setting, width, labels, dtype):
 
 def _from_first_trained(parts):
     """No backward goes below the first part that is trained."""
-    trained = [bool(part.gradient_bytes) for part in parts]
+    trained = [bool(part.gradient_bytes or part.in_place) for part in parts]
     first = trained.index(True) if any(trained) else len(parts)
     return tuple(
         part.untrained() if number < first else part

@@ -103,6 +103,8 @@ class Part:
       seconds: given a `Machine`, what forward and backward take together where
         their `Work` does not tell; else None.
       is_sparse: whether its gradients have touched rows alone.
+      in_place: whether its backward updates its variables itself, and stores no
+        gradient.
       can_train: whether its model can train; False for quantized heads.
       uncounted: names of what is not counted here, with a reason.
     """
@@ -126,6 +128,7 @@ class Part:
     update: Work = NO_WORK
     seconds: Callable[[Any], float] | None = None
     is_sparse: bool = False
+    in_place: bool = False
     can_train: bool = True
     uncounted: tuple[str, ...] = ()
 

@@ -3,7 +3,7 @@
 import keras
 
 from tf_hsm import _checks
-from tf_hsm._training_advice import is_on_devices
+from tf_hsm._compiled_model import is_on_devices
 from tf_hsm._units import read_amount
 from tf_hsm.cost.gradients import exchanged_bytes
 from tf_hsm.estimation.result import Replicas

@@ -193,7 +193,7 @@ def of(optimizer):
             f"{type(optimizer).__name__}"
         )
     # Another one, which has no variables yet.
-    copy = private_optimizer.copy_of(optimizer)
+    copy = _copy_of(optimizer)
     return Slots(type(optimizer).__name__, copy)
 
 
@@ -230,12 +230,23 @@ def _slots_of(optimizer, rank, dtype):
 
 def _built(optimizer, shape, dtype):
     """Returns the variables of a copy, built on one variable or on none."""
-    copy = private_optimizer.copy_of(optimizer)
+    copy = _copy_of(optimizer)
     variables = []
     if shape is not None:
         variables = [keras.Variable(np.zeros(shape), dtype=dtype)]
     copy.build(variables)
     return copy.variables
+
+
+def _copy_of(optimizer):
+    """Another optimizer of the same arguments, but for the learning rate.
+
+    A schedule may be of a class that cannot be made again.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    with private_optimizer.without_schedule(inner):
+        config = optimizer.get_config()
+    return type(optimizer).from_config(config)
 
 
 def _size_of(variable):

@@ -6,7 +6,6 @@ import typing
 import tensorflow as tf
 
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.ops.embedding_train_step import embedding_losses
 from tf_hsm.runtime import arguments, gradients, label_sets
 
 
@@ -40,26 +39,15 @@ class Bags:
         """B, a scalar."""
         return self.ids.nrows() if self.are_ragged else tf.size(self.ids)
 
-    def repeated(self, times):
-        """Returns as many of each, one after the other: `times` * B."""
-        if not self.are_ragged:
-            return dataclasses.replace(self, ids=tf.repeat(self.ids, times))
-        bags = tf.repeat(tf.range(self.count), times)
-        weights = self.weights
-        if weights is not None:
-            weights = tf.gather(self.ids.with_flat_values(weights), bags)
-            weights = weights.flat_values
-        return dataclasses.replace(
-            self, ids=tf.gather(self.ids, bags), weights=weights
-        )
-
-    def combined(self, table, combiner, dtype):
+    def combined(self, table, combiner, dtype, look_up=None):
         """Returns the vectors `[B, width]` of the bags, from vectors of ids.
 
         Args:
           table: a variable `[count, width]`.
           combiner: "mean" or "sum".
           dtype: of the sums and the result.
+          look_up: a function from the table and ids `[B]` to their rows; None:
+            `gradients.look_up`.
 
         Raises:
           tf.errors.InvalidArgumentError: an id is not in `[0, count)`.
@@ -69,7 +57,10 @@ class Bags:
             tf.cast(ids, tf.int64), table.shape[0], "ids"
         )
         with tf.control_dependencies([checked]):
-            vectors = gradients.look_up(arguments.parameter(table), ids)
+            if look_up is None:
+                vectors = gradients.look_up(arguments.parameter(table), ids)
+            else:
+                vectors = look_up(table, ids)
             vectors = tf.cast(vectors, dtype)
         if not self.are_ragged:
             return vectors
@@ -113,32 +104,23 @@ class BagHead:
         """N, the number of classes."""
         return self.head.num_classes
 
-    def hidden(self, inputs):
-        """Returns the vectors `[B, width]` of ids or bags."""
+    def hidden(self, inputs, look_up=None):
+        """Returns the vectors `[B, width]` of ids or bags.
+
+        Floats `[B, width]` are such vectors already, and are returned.
+
+        Args:
+          inputs: ids, bags or `Bags`; or floats `[B, width]`.
+          look_up: see `Bags.combined`.
+        """
+        if are_vectors(inputs, self.table.shape[1]):
+            return inputs
         bags = read(inputs, self.table.shape, self.padding_id)
-        return bags.combined(self.table, self.combiner, self.dtype)
+        return bags.combined(self.table, self.combiner, self.dtype, look_up)
 
     def losses(self, batch):
-        """See `tf_hsm.heads.head.Head`."""
-        bags = read(batch.inputs, self.table.shape, self.padding_id)
-        batch = batch.replace(inputs=bags)
-        if batch.labels.shape.rank == 2:  # `[B, M]`, for B * M bags
-            shape = tf.shape(batch.labels)
-            flat = batch.replace(labels=tf.reshape(batch.labels, [-1]))
-            if batch.loss_weights is not None:
-                weights = tf.reshape(batch.loss_weights, [-1])
-                flat = flat.replace(loss_weights=weights)
-            return tf.reshape(self.losses(flat), shape)
-        if batch.step is None:
-            vectors = self.hidden(batch.inputs)
-            return self.head.losses(batch.replace(inputs=vectors))
-        return embedding_losses(
-            self.head.step_part(batch),
-            self.table,
-            batch.inputs.ids,
-            self.combiner,
-            batch.inputs.weights,
-        )
+        """See `tf_hsm.heads.head.Head`; inputs may be vectors."""
+        return self.head.losses(batch.replace(inputs=self.hidden(batch.inputs)))
 
     def prior(self, counts):
         """See `tf_hsm.heads.head.Head`."""
@@ -181,20 +163,13 @@ class BagHead:
         return self
 
 
-def repeated(inputs, labels):
-    """Returns the input of each of several labels `[..., M]`.
-
-    Args:
-      inputs: `[..., width]`, or `Bags` of `[B, width]`.
-      labels: the labels.
-
-    Returns:
-      `[..., M, width]`, or `Bags` of `[B * M, width]`.
-    """
-    if isinstance(inputs, Bags):
-        return inputs.repeated(tf.shape(labels)[1])
-    shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
-    return tf.broadcast_to(inputs[..., tf.newaxis, :], shape)
+def are_vectors(inputs, width):
+    """Returns whether inputs are floats `[..., width]`, and no ids."""
+    dtype = getattr(inputs, "dtype", None)
+    if dtype is None or not tf.as_dtype(dtype).is_floating:
+        return False
+    shape = tf.TensorShape(inputs.shape)
+    return shape.rank is None or (shape.rank > 1 and shape[-1] == width)
 
 
 def parts_of(inputs):

@@ -93,10 +93,7 @@ class ClusterHead:
             flat = self.checked_on_replicas(flat, counted, "labels")
         ranks = self.clusters.ranks(flat, "labels", counted)
         tails = self.clusters.tails(ranks)
-        loss_weights = batch.loss_weights
-        if loss_weights is not None:
-            loss_weights = tf.reshape(loss_weights, [-1])
-        batch = batch.replace(inputs=inputs, loss_weights=loss_weights)
+        batch = batch.replace(inputs=inputs)
         in_tails = self._losses_in_tails(batch, ranks, tails)
         of_shortlist = batch.replace(
             labels=self.clusters.shortlist_rows(ranks, tails),
@@ -127,15 +124,12 @@ class ClusterHead:
         """The losses `[B]` within the tails; 0 for labels in the shortlist."""
         routes = list(routing.routes(tails, len(self.tails)))
         pairs = list(zip(self.tails, routes, strict=True))
-        weights = batch.loss_weights
         inputs = [
             tail.project(route.take(batch.inputs)) for tail, route in pairs
         ]
         labels = [route.take(ranks) - tail.begin for tail, route in pairs]
-        if weights is not None:
-            weights = [route.take(weights) for route in routes]
 
-        def losses_of(tail, inputs, labels, loss_weights):
+        def losses_of(tail, inputs, labels):
             number = 1 + self.tails.index(tail)
             return tail.head.losses(
                 batch.replace(
@@ -143,7 +137,6 @@ class ClusterHead:
                     inputs=inputs,
                     ignored=[],
                     path=batch.path.of_part(number),
-                    loss_weights=loss_weights,
                 )
             )
 
@@ -155,8 +148,9 @@ class ClusterHead:
             self.owners,
             losses_of,
             inputs,
-            [labels, weights],
+            [labels],
             tf.zeros([0], dtype),
+            batch.step,
         )
         losses = tf.zeros(tf.shape(ranks), dtype)
         for route, of_tail in zip(routes, found, strict=True):

@@ -11,7 +11,7 @@ class PathOptions:
     """Options of the loss along the path of a label.
 
     To add an option: a field here, an argument of `hierarchical_softmax_loss`
-    and of `InPlaceStep`, and a line in `TreeHead._path_arguments` and in
+    and of `loss_options`, and a line in `TreeHead._loss_outputs` and in
     `Objective._path`. Label trees and sampled losses take no path options.
 
     Attributes:
@@ -43,11 +43,9 @@ class Batch:
       inputs: `[..., width]`; ids or `Bags` for a head with embeddings.
       ignored: a list of labels that stand for no class; their loss is 0.
       path: the `PathOptions`.
-      training: whether these are the losses that training minimizes, in which a
-        `SampledHead` looks at a sample of the classes.
-      step: the `Step` of an optimizer that the losses make in place, or None.
-      loss_weights: with a step, `[...]`, the weight of each loss in the total
-        that the step minimizes.
+      training: whether a tape records, so that a `SampledHead` looks at a
+        sample of the classes.
+      step: the `Step` that the gradient of the losses makes in place, or None.
       penalties: None; or what penalizes the rows that labels touch, by its
         methods `of_paths(head, batch, losses)` and `of_rows(weights, biases)`.
     """
@@ -58,29 +56,11 @@ class Batch:
     path: PathOptions = PathOptions()
     training: bool = False
     step: Step | None = None
-    loss_weights: typing.Any = None
     penalties: typing.Any = None
 
     def replace(self, **fields):
         """Returns a batch with other values of some fields."""
         return dataclasses.replace(self, **fields)
-
-    def step_part(self, head, **options):
-        """Returns the part of `step` that updates the rows of a head.
-
-        Args:
-          head: has `weights`, `biases` and a `tree`.
-          **options: further arguments of `Step.part`.
-        """
-        return self.step.part(
-            weights=head.weights,
-            biases=head.biases,
-            labels=self.labels,
-            tree=head.tree,
-            loss_weights=self.loss_weights,
-            ignore_class=self.ignored,
-            **options,
-        )
 
 
 class Head(typing.Protocol):
@@ -95,7 +75,7 @@ class Head(typing.Protocol):
     def losses(self, batch):
         """Returns the loss `[...]` of each label of a `Batch`, in nats.
 
-        With `batch.step`, the losses also update the rows in place.
+        With `batch.step`, the gradient of the losses updates the rows in place.
         """
 
     def prior(self, counts):

@@ -8,12 +8,11 @@ import tensorflow as tf
 
 from tf_hsm.heads import quantized
 from tf_hsm.ops.label_tree import (
-    LabelTreeStep,
     label_tree_log_prob,
-    label_tree_loss,
+    label_tree_loss_outputs,
     label_tree_top_k,
 )
-from tf_hsm.runtime import quantized_rows
+from tf_hsm.runtime import arguments, quantized_rows
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.tree import Tree
 
@@ -42,15 +41,19 @@ class LabelTreeHead:
         """Returns the loss `[...]` of each label set `[..., M]`, in nats."""
         if isinstance(self.weights, QuantizedRows):
             return quantized.label_set_losses(self, self._groups, batch)
+        forward = functools.partial(self._loss_outputs, batch.labels)
+        inputs = arguments.dense("inputs", batch.inputs)
         if batch.step is not None:
-            step = batch.step_part(self, kind=LabelTreeStep)
-            return step.losses(tf.convert_to_tensor(batch.inputs))
-        losses = label_tree_loss(
-            self.weights, self.biases, batch.labels, batch.inputs, self.tree
-        )
+            return batch.step.losses(self.weights, self.biases, inputs, forward)
+        losses = forward(inputs).loss
         if batch.penalties is not None:
             batch.penalties.of_paths(self, batch, losses)
         return losses
+
+    def _loss_outputs(self, labels, inputs):
+        return label_tree_loss_outputs(
+            self.weights, self.biases, labels, inputs, self.tree
+        )
 
     @functools.cached_property
     def _groups(self):

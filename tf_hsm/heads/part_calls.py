@@ -10,10 +10,10 @@ import itertools
 
 import tensorflow as tf
 
-from tf_hsm.runtime import gradients, private_tensorflow, replicas, row_parts
+from tf_hsm.runtime import call, gradients, replicas, row_parts
 
 
-def call_parts(parts, owners, function, inputs, others, nothing):
+def call_parts(parts, owners, function, inputs, others, nothing, step=None):
     """Calls a function for each part of a head, in a step of training.
 
     Args:
@@ -23,9 +23,9 @@ def call_parts(parts, owners, function, inputs, others, nothing):
       function: takes a part, the inputs of its examples and their other values,
         and returns a tensor `[b, ...]`, differentiable by the inputs.
       inputs: a list, `[b, width]` for each part.
-      others: a list for each other value: `[b]` for each part; or None, which
-        the function gets as it is.
+      others: a list for each other value: `[b]` for each part.
       nothing: the result for no example.
+      step: the `Step` that the gradient of the results makes; or None.
 
     Returns:
       A list with the result of each part.
@@ -36,8 +36,16 @@ def call_parts(parts, owners, function, inputs, others, nothing):
     nothing = [nothing] * len(parts)
     values = [inputs, *others]
     differentiable = [True] + [False] * len(others)
+    anchors = [] if step is None else [step.anchor]
     return _exchange(
-        replica, parts, owners, function, values, nothing, differentiable
+        replica,
+        parts,
+        owners,
+        function,
+        values,
+        nothing,
+        differentiable,
+        anchors,
     )
 
 
@@ -134,7 +142,7 @@ def call_if_used(owners, function, inputs):
     """
     if asks_other_processes(owners):
         return function(inputs)
-    return private_tensorflow.call_if_used(function, inputs)
+    return call.if_used(function, inputs)
 
 
 def _call_here(parts, function, values):
@@ -149,7 +157,14 @@ def _call_here(parts, function, values):
 
 
 def _exchange(
-    replica, parts, owners, function, values, nothing, differentiable
+    replica,
+    parts,
+    owners,
+    function,
+    values,
+    nothing,
+    differentiable,
+    anchors=(),
 ):
     """Calls a function for the parts of this replica, for all replicas.
 
@@ -161,6 +176,8 @@ def _exchange(
       values: see `ask_parts`.
       nothing: see `ask_parts`.
       differentiable: whether each value has gradients, a list.
+      anchors: other tensors by which the results are differentiable; scalars
+        that are 0.
     """
     if not parts:
         return []
@@ -173,7 +190,7 @@ def _exchange(
     found = [
         _connected(
             exchange.of_round(nothing, number),
-            list(itertools.compress(of_part, differentiable)),
+            [*itertools.compress(of_part, differentiable), *anchors],
         )
         if i is None
         else _as_wide_as(nothing[i], function(parts[i], *of_part))
@@ -202,14 +219,14 @@ def _as_wide_as(nothing, results):
 
 
 def _connected(results, values):
-    """Results whose gradient goes to values without examples.
+    """Results whose gradient goes to values without examples, and is 0.
 
     A tape then has the same exchanges of gradients, or the same error, on all
     replicas.
 
     Args:
       results: tensors, of which the floats are connected.
-      values: floats `[0, ...]`, a list.
+      values: floats `[0, ...]`, or scalars that are 0; a list.
     """
     if not values:
         return results
@@ -241,8 +258,7 @@ def check_here(heads):
 def losses_on_copies(head, batch):
     """Returns the losses of a `TreeHead` of which each replica has a copy.
 
-    A step of the batch ends with these losses. Outside of replicas this is
-    `head.losses(batch)`.
+    Outside of replicas this is `head.losses(batch)`.
 
     Args:
       head: the `TreeHead`.
@@ -251,10 +267,9 @@ def losses_on_copies(head, batch):
     if batch.step is None or replicas.context() is None:
         return head.losses(batch)
     return batch.step.losses_on_copies(
-        lambda inputs: head.losses(batch.replace(inputs=inputs, step=None)),
-        batch.inputs,
         head.variables(),
-        batch.loss_weights,
+        batch.inputs,
+        lambda inputs: head.losses(batch.replace(inputs=inputs, step=None)),
     )
 
 

@@ -12,7 +12,7 @@ from tf_hsm.runtime import arguments
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SampledHead(TreeHead):
-    """A `TreeHead` on one group, with the sampled softmax for training.
+    """A `TreeHead` on one group, whose losses may be sampled.
 
     Attributes:
       draws: the `ClassSampler`.
@@ -31,11 +31,6 @@ class SampledHead(TreeHead):
         dtype = arguments.dtype_of(self.weights)
         inputs = arguments.floats(batch.inputs, dtype)
         width = self.weights.shape[1]
-        if inputs.shape[-1] not in (None, width):
-            raise ValueError(
-                f"inputs, of shape {inputs.shape}, must have {width} as the "
-                "last dimension, as the kernel has"
-            )
         labels = batch.labels
         flat = tf.reshape(tf.cast(labels, tf.int64), [-1])
         counted = arguments.counted(flat, batch.ignored)

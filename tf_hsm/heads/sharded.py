@@ -41,11 +41,8 @@ class ShardedHead:
         """See `tf_hsm.heads.head.Head`."""
         rows, shape = self.rows, tf.shape(batch.labels)
         labels = tf.reshape(batch.labels, [-1])
-        loss_weights = batch.loss_weights
-        if loss_weights is not None:
-            loss_weights = tf.reshape(loss_weights, [-1])
         inputs = rows.flat(self.floats(batch.inputs), shape, "labels")
-        batch = batch.replace(inputs=inputs, loss_weights=loss_weights)
+        batch = batch.replace(inputs=inputs)
         routing = rows.route(labels, batch.ignored)
         losses = self._losses_below(batch, routing)
         of_top = batch.replace(
@@ -64,7 +61,7 @@ class ShardedHead:
         if not rows.shards:
             return tf.zeros(tf.shape(routing.units), dtype)
 
-        def losses(part, inputs, places, loss_weights):
+        def losses(part, inputs, places):
             if batch.step is not None and rows.on_replicas:
                 batch.step.skip(part.number - 1)
             return part.head.losses(
@@ -73,18 +70,17 @@ class ShardedHead:
                     inputs=inputs,
                     ignored=[],
                     path=batch.path.of_part(part.number),
-                    loss_weights=loss_weights,
                 )
             )
 
-        weights = batch.loss_weights
         found = call_parts(
             rows.shards,
             rows.owners,
             losses,
             split(batch.inputs),
-            [routing.places, None if weights is None else split(weights)],
+            [routing.places],
             tf.zeros([0], dtype),
+            batch.step,
         )
         return routing.routes.join(found, 0)
 

@@ -1,64 +1,26 @@
 """A hierarchical softmax over one tree: weights, losses and answers."""
 
 import dataclasses
-import inspect
+import functools
 import typing
 
 import numpy as np
+import tensorflow as tf
 
 from tf_hsm.heads import quantized
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
 )
-from tf_hsm.ops.loss import hierarchical_softmax_loss
+from tf_hsm.ops.loss import hierarchical_softmax_loss, loss_outputs
 from tf_hsm.ops.sample import hierarchical_softmax_sample
 from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
-from tf_hsm.runtime import quantized_rows
+from tf_hsm.runtime import arguments, quantized_rows
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import device_array
 from tf_hsm.tree import Forest, Tree
 from tf_hsm.tree.check import check_is_tree
-
-# The arguments that a head has.
-_OWN = ("weights", "biases", "tree", "logit_soft_cap")
-
-
-def _method(function):
-    """A method of `TreeHead` that passes what the head has.
-
-    Args:
-      function: takes `weights`, `biases`, `tree` and `logit_soft_cap`.
-    """
-    signature = inspect.signature(function)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    others = [
-        parameter
-        for name, parameter in signature.parameters.items()
-        if name not in _OWN
-    ]
-    signature = signature.replace(parameters=[own, *others])
-
-    name = function.__name__.removeprefix("hierarchical_softmax_")
-
-    def method(self, *args, **kwargs):
-        try:
-            given = signature.bind(self, *args, **kwargs).arguments
-        except TypeError as error:
-            raise TypeError(f"TreeHead.{name}: {error}") from None
-        del given["self"]
-        return function(**{name: getattr(self, name) for name in _OWN}, **given)
-
-    method.__signature__ = signature
-    method.__name__ = name
-    method.__qualname__ = f"TreeHead.{name}"
-    method.__doc__ = (
-        f"`tf_hsm.{function.__name__}` without the arguments `weights`, "
-        "`biases`, `tree` and `logit_soft_cap`, which the head has:\n\n    "
-        f"{function.__doc__}"
-    )
-    return method
 
 
 class RowShares:
@@ -89,9 +51,9 @@ class TreeHead:
     ...     loss = tf.reduce_mean(head.loss(labels, inputs))
     >>> log_probs, classes = head.top_k(inputs, 10)
 
-    `loss`, `train_step`, `log_probs`, `log_prob`, `top_k` and `sample` are the
-    functions `tf_hsm.hierarchical_softmax_*` of these names, less the arguments
-    `weights`, `biases`, `tree` and `logit_soft_cap`.
+    `loss`, `train_step`, `log_probs`, `log_prob`, `top_k` and `sample` take the
+    arguments of the functions `tf_hsm.hierarchical_softmax_*`, except for
+    `weights`, `biases`, `tree` and `logit_soft_cap`, which the head holds.
 
     Attributes:
       weights: `[tree.num_weight_rows, width]`, a tensor, a variable or
@@ -108,53 +70,229 @@ class TreeHead:
     logit_soft_cap: float | None = None
 
     def __post_init__(self):
-        """Raises a TypeError if `tree` is none."""
+        """Raises an error if `tree` is none, or the soft cap no number."""
         check_is_tree(self.tree)
+        arguments.soft_cap(self.logit_soft_cap)
 
     @property
     def num_classes(self):
         """N, the number of classes."""
         return self.tree.num_classes
 
-    loss = _method(hierarchical_softmax_loss)
-    train_step = _method(hierarchical_softmax_train_step)
-    log_probs = _method(hierarchical_softmax_log_probs)
-    log_prob = _method(hierarchical_softmax_log_prob)
-    top_k = _method(hierarchical_softmax_top_k)
-    sample = _method(hierarchical_softmax_sample)
+    def loss(
+        self,
+        labels,
+        inputs,
+        *,
+        ignore_class=None,
+        label_smoothing: float = 0.0,
+        nodes: bool = False,
+        smoothing_prior=None,
+        z_loss: float = 0.0,
+    ) -> tf.Tensor:
+        """Computes -log p(label | input) in nats, `[...]`.
+
+        See `tf_hsm.hierarchical_softmax_loss`.
+        """
+        return hierarchical_softmax_loss(
+            self.weights,
+            self.biases,
+            labels,
+            inputs,
+            self.tree,
+            ignore_class=ignore_class,
+            label_smoothing=label_smoothing,
+            nodes=nodes,
+            smoothing_prior=smoothing_prior,
+            z_loss=z_loss,
+            logit_soft_cap=self.logit_soft_cap,
+        )
+
+    def train_step(
+        self,
+        labels,
+        inputs,
+        optimizer,
+        *,
+        loss_weights=None,
+        ignore_class=None,
+        stochastic_rounding: bool | None = None,
+        seed=0,
+        label_smoothing: float = 0.0,
+        nodes: bool = False,
+        smoothing_prior=None,
+        z_loss: float = 0.0,
+    ) -> tf.Tensor:
+        """Computes the losses, and makes a step of an optimizer in place.
+
+        See `tf_hsm.hierarchical_softmax_train_step`.
+        """
+        return hierarchical_softmax_train_step(
+            self.weights,
+            self.biases,
+            labels,
+            inputs,
+            self.tree,
+            optimizer,
+            loss_weights=loss_weights,
+            ignore_class=ignore_class,
+            stochastic_rounding=stochastic_rounding,
+            seed=seed,
+            label_smoothing=label_smoothing,
+            nodes=nodes,
+            smoothing_prior=smoothing_prior,
+            z_loss=z_loss,
+            logit_soft_cap=self.logit_soft_cap,
+        )
+
+    def log_probs(
+        self,
+        inputs,
+        *,
+        nodes: bool = False,
+        root_log_probs=None,
+    ) -> tf.Tensor:
+        """Computes log p(class | input) of all classes, in nats.
+
+        See `tf_hsm.hierarchical_softmax_log_probs`.
+        """
+        return hierarchical_softmax_log_probs(
+            self.weights,
+            self.biases,
+            inputs,
+            self.tree,
+            nodes=nodes,
+            root_log_probs=root_log_probs,
+            logit_soft_cap=self.logit_soft_cap,
+        )
+
+    def log_prob(
+        self,
+        classes,
+        inputs,
+        *,
+        nodes: bool = False,
+        root_log_probs=None,
+        allowed=None,
+        renormalize: bool = False,
+    ) -> tf.Tensor:
+        """Computes log p(class | input) of given classes, in nats.
+
+        See `tf_hsm.hierarchical_softmax_log_prob`.
+        """
+        return hierarchical_softmax_log_prob(
+            self.weights,
+            self.biases,
+            classes,
+            inputs,
+            self.tree,
+            nodes=nodes,
+            root_log_probs=root_log_probs,
+            allowed=allowed,
+            renormalize=renormalize,
+            logit_soft_cap=self.logit_soft_cap,
+        )
+
+    def top_k(
+        self,
+        inputs,
+        k: int,
+        *,
+        beam_width: int | None = None,
+        return_pruned: bool = False,
+        root_log_probs=None,
+        threshold=None,
+        bounds=None,
+        allowed=None,
+        renormalize: bool = False,
+        rescore: int | None = None,
+    ):
+        """Finds the k most probable classes of each input.
+
+        See `tf_hsm.hierarchical_softmax_top_k`.
+        """
+        return hierarchical_softmax_top_k(
+            self.weights,
+            self.biases,
+            inputs,
+            self.tree,
+            k,
+            beam_width=beam_width,
+            return_pruned=return_pruned,
+            root_log_probs=root_log_probs,
+            threshold=threshold,
+            bounds=bounds,
+            allowed=allowed,
+            renormalize=renormalize,
+            rescore=rescore,
+            logit_soft_cap=self.logit_soft_cap,
+        )
+
+    def sample(
+        self,
+        inputs,
+        num_samples: int,
+        *,
+        seed=None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        root_log_probs=None,
+        allowed=None,
+    ) -> tf.Tensor:
+        """Draws classes of each input by their probabilities.
+
+        See `tf_hsm.hierarchical_softmax_sample`.
+        """
+        return hierarchical_softmax_sample(
+            self.weights,
+            self.biases,
+            inputs,
+            self.tree,
+            num_samples,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            root_log_probs=root_log_probs,
+            allowed=allowed,
+            logit_soft_cap=self.logit_soft_cap,
+        )
 
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`."""
         if isinstance(self.weights, QuantizedRows):
             return quantized.losses(self, batch)
+        forward = functools.partial(self._loss_outputs, batch)
         if batch.step is not None:
-            return self.step_part(batch).losses(batch.inputs)
-        losses = hierarchical_softmax_loss(
-            self.weights,
-            self.biases,
-            batch.labels,
-            batch.inputs,
-            self.tree,
-            ignore_class=batch.ignored,
-            **self._path_arguments(batch.path),
-        )
+            return batch.step.losses(
+                self.weights, self.biases, batch.inputs, forward
+            )
+        losses = forward(batch.inputs).loss
         if batch.penalties is not None:
             batch.penalties.of_paths(self, batch, losses)
         return losses
 
-    def step_part(self, batch):
-        """Returns the part of `batch.step` that updates this head."""
-        return batch.step_part(self, **self._path_arguments(batch.path))
-
-    def _path_arguments(self, path):
-        prior = path.smoothing_prior
-        return {
-            "label_smoothing": path.label_smoothing,
-            "nodes": path.nodes,
-            "smoothing_prior": prior and prior.tensor(self.weights),
-            "logit_soft_cap": self.logit_soft_cap,
-            "z_loss": path.z_loss,
-        }
+    def _loss_outputs(self, batch, inputs):
+        path, prior = batch.path, batch.path.smoothing_prior
+        return loss_outputs(
+            self.weights,
+            self.biases,
+            batch.labels,
+            inputs,
+            self.tree,
+            batch.ignored,
+            path.nodes,
+            {
+                "label_smoothing": path.label_smoothing,
+                "smoothing_prior": (
+                    [] if prior is None else [prior.tensor(self.weights)]
+                ),
+                "logit_soft_cap": self.logit_soft_cap or 0.0,
+                "z_loss": path.z_loss,
+                "pinned": self.tree.pinned,
+            },
+        )
 
     def prior(self, counts):
         """See `tf_hsm.heads.head.Head`."""

@@ -5,8 +5,8 @@ docs/features.md has a table of what each head can do.
 All heads take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
 `bias_constraint`, as Keras' layers do. There may be millions of rows, and a
 step costs its paths only, so they are for the rows that a batch touches: the
-rows of the groups on the paths of its labels; of a sampled softmax, in
-training, the rows of its labels and of the drawn classes.
+rows of the groups on the paths of its labels; where a softmax is sampled, the
+rows of its labels and of the drawn classes.
 
 - A regularizer is called with these rows, `[U, width]` of a kernel or `[U]` of
   a bias, each once however many labels touch it. `layer.losses` has the result:

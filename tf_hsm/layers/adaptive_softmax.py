@@ -10,10 +10,14 @@ from tf_hsm.layers import growth, tied_rows
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented, width_of
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import of_number
+from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.tail_places import TailPlaces
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
-from tf_hsm.runtime import private_keras, quantized_rows, row_parts
+from tf_hsm.runtime import quantized_rows, row_parts
 
 _USE_BIAS = (True, False, "head")
 
@@ -52,12 +56,11 @@ class AdaptiveSoftmax(HeadLayer):
     >>> head = tf_hsm.layers.AdaptiveSoftmax(50_000, counts=counts, width=512)
     >>> model = keras.Model(tokens, head(body(head(tokens, embed=True))))
 
-    With an `optimizer` of its own it updates its rows itself, as
-    `HierarchicalSoftmax` does: no gradient of them is ever stored, and a call
-    with labels for training is one step of the shortlist and of all tails. The
-    projections, which are small, stay variables that the model trains. Rows
-    that embed make a step by that gradient too, in the backward pass: see
-    `call`.
+    With an `optimizer` of its own, the layer updates its rows in the gradient
+    of its losses, as `HierarchicalSoftmax` does: one step of the shortlist and
+    of all tails. The projections, which are small, stay variables that the
+    model trains. Rows that embed make a second step, in the gradient of their
+    vectors: see docs/adaptive.md.
 
     Args:
       num_classes: N, the number of classes.
@@ -122,6 +125,8 @@ class AdaptiveSoftmax(HeadLayer):
     batch = option("spec", "batch")
     cost_model = option("spec", "cost_model")
 
+    _unsupported = ("node_labels", "z_loss")
+
     def __init__(
         self,
         num_classes,
@@ -154,20 +159,47 @@ class AdaptiveSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        given = locals()
         clusters = (cutoffs, div_value, counts, tail, width, batch, cost_model)
         spec = ClusterSpec(num_classes, *clusters)
         if use_bias not in _USE_BIAS:
             raise ValueError(
                 f"use_bias is {use_bias!r}; it must be one of {_USE_BIAS}"
             )
-        # What equals a bool, such as NumPy's, is one.
-        given["use_bias"] = use_bias if use_bias == "head" else bool(use_bias)
+        if use_bias != "head":
+            use_bias = bool(use_bias)  # NumPy's bool equals one of the values
         if kernel_initializer is None:
-            given["kernel_initializer"] = keras.initializers.VarianceScaling(
+            kernel_initializer = keras.initializers.VarianceScaling(
                 1 / 3, mode="fan_out", distribution="uniform"
             )
-        super().__init__(spec.num_classes, self._trees_here, given, **kwargs)
+        super().__init__(
+            self._trees_here,
+            Objective(
+                spec.num_classes,
+                ignore_class=ignore_class,
+                several_labels=several_labels,
+                label_smoothing=label_smoothing,
+                smoothing_prior=smoothing_prior,
+                class_weights=class_weights,
+                focal_gamma=focal_gamma,
+            ),
+            RowSpec(
+                use_bias=use_bias,
+                kernel_initializer=kernel_initializer,
+                bias_initializer=bias_initializer,
+            ),
+            RowOptions(
+                kernel_regularizer=kernel_regularizer,
+                bias_regularizer=bias_regularizer,
+                kernel_constraint=kernel_constraint,
+                bias_constraint=bias_constraint,
+            ),
+            InPlace(
+                optimizer=optimizer,
+                stochastic_rounding=stochastic_rounding,
+                seed=seed,
+            ),
+            **kwargs,
+        )
         self._places = TailPlaces(self, devices, optimizer)
         self.devices = self._places.given
         self._on_replicas = self._places.on_replicas
@@ -250,36 +282,21 @@ class AdaptiveSoftmax(HeadLayer):
         labels=None,
         sample_weight=None,
         inputs_mask=None,
-        training=False,
         embed=False,
     ):
-        """Takes inputs to classes or to losses; or classes to vectors.
+        """Returns hidden vectors or losses; or the vectors of classes.
 
         Args:
           inputs: `[..., width]`; with `embed`, classes `[...]`.
           labels: see `HierarchicalSoftmax.call`.
           sample_weight: the weights of the losses in the mean.
           inputs_mask: `[...]` bool, the inputs that count.
-          training: whether the layer's own optimizer, if there is one, makes a
-            step, and classes are not asked for.
           embed: whether to return the vectors `[..., width]` of classes, as
             `embed` does.
-
-        With an optimizer of the layer's own, vectors for training get a step of
-        their own in the backward pass, whenever a gradient is asked for:
-        docs/adaptive.md.
-
-        Raises:
-          ValueError: `embed` in training, on rows that are not on a CPU, or in
-            bfloat16 with stochastic rounding.
         """
-        if not embed:
-            return super().call(
-                inputs, labels, sample_weight, inputs_mask, training
-            )
-        if self.in_place.updates(self, training) and self.trainable:
-            return tied_rows.vectors_to_step(self, inputs)
-        return self.embed(inputs)
+        if embed:
+            return self.embed(inputs)
+        return super().call(inputs, labels, sample_weight, inputs_mask)
 
     def compute_output_spec(
         self,
@@ -287,7 +304,6 @@ class AdaptiveSoftmax(HeadLayer):
         labels=None,
         sample_weight=None,
         inputs_mask=None,
-        training=False,
         embed=False,
     ):
         """Returns the shape and type of what `call` returns."""
@@ -297,7 +313,7 @@ class AdaptiveSoftmax(HeadLayer):
                 (*inputs.shape, self.width), dtype=self.compute_dtype
             )
         return super().compute_output_spec(
-            inputs, labels, sample_weight, inputs_mask, training
+            inputs, labels, sample_weight, inputs_mask
         )
 
     def embed(self, classes):
@@ -305,20 +321,17 @@ class AdaptiveSoftmax(HeadLayer):
 
         The vector of a class is its row: in the shortlist as it is; in a tail,
         which is narrower, multiplied by the transposed projection. Only the
-        rows of the given classes are read. For training, an `optimizer` of the
-        layer's own needs a call of the layer instead: see `call`.
+        rows of the given classes are read. With an optimizer of the layer's
+        own, the gradient of the vectors makes a step of their rows:
+        docs/adaptive.md.
 
         Raises:
           tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
           TypeError: classes are not integers.
-          ValueError: the layer was made without `width`, or is not built.
+          ValueError: the layer was made without `width`, is not built, or
+            trains itself and has rows that are not on a CPU.
         """
-        return self.in_place.without_gradient(
-            self,
-            tied_rows.vectors(self, classes),
-            "embed",
-            "call it with embed=True and training=True, ",
-        )
+        return tied_rows.vectors(self, classes)
 
     def grow(self, num_classes, counts=None):
         """Returns a layer for more classes that has learned what this one has.
@@ -395,7 +408,7 @@ class AdaptiveSoftmax(HeadLayer):
         Keras' order, which a subclass may have added to, has the variables
         first that the model trains.
         """
-        variables = private_keras.own_variables(self)
+        variables = super()._saved_variables()
         if not self.built:
             return variables
         part_calls.check_here(self._head.tree_heads())

@@ -1,20 +1,16 @@
 """What a head layer is made of, what it answers, and what files hold of it."""
 
 import contextlib
-import dataclasses
 import inspect
 
 import keras
 import tensorflow as tf
 
-from tf_hsm.layers import quantized
-from tf_hsm.layers.arguments import of_arguments, width_of
+from tf_hsm._head_reference import note_made
+from tf_hsm.layers import quantized, tied_embedding
+from tf_hsm.layers.arguments import width_of
 from tf_hsm.layers.class_arrays import unpacked
 from tf_hsm.layers.head_answer import in_functional_models
-from tf_hsm.layers.in_place import InPlace
-from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.saved_rows import SavedRows
 from tf_hsm.runtime import private_keras, private_tensorflow
 from tf_hsm.tree import Tree
@@ -52,7 +48,7 @@ class AnsweringLayer(keras.layers.Layer):
     The layer is Keras' view of four objects and a head, and does no
     mathematics:
 
-    - `objective` reads labels, and says what training minimizes;
+    - `objective` reads labels, and defines their losses;
     - `rows` says how the variables are made, `row_options` what penalizes and
       constrains them;
     - `in_place` is the optimizer of the layer's own, if it has one;
@@ -62,12 +58,11 @@ class AnsweringLayer(keras.layers.Layer):
     returns the head.
 
     Args:
-      num_classes: N.
       trees: returns the trees whose order the rows follow: see `SavedRows`.
-      given: all arguments of the constructor by name. Each of the four objects
-        picks its own fields among them.
-      objective: an object with the methods of `Objective`; None: an `Objective`
-        of the given arguments.
+      objective: an `Objective`, or a `LabelSetObjective`.
+      rows: a `RowSpec`.
+      row_options: a `RowOptions`.
+      in_place: an `InPlace`.
       cuts: arrays that say where a plan cuts the tree.
       **kwargs: as for every Keras layer.
     """
@@ -89,7 +84,10 @@ class AnsweringLayer(keras.layers.Layer):
     bias_constraint = option("row_options", "bias_constraint")
     stochastic_rounding = option("in_place", "stochastic_rounding")
     seed = option("in_place", "seed")
+    # Options of the four objects that the constructor does not take.
+    _unsupported = ()
     plan = None  # of a tree on several devices
+    tied_to = None  # the Embedding that has the rows
     _on_replicas = False  # whether each replica has a shard
     loss_dtype = property(
         lambda self: (
@@ -99,36 +97,41 @@ class AnsweringLayer(keras.layers.Layer):
     )
 
     def __init__(
-        self, num_classes, trees, given, objective=None, cuts=(), **kwargs
+        self,
+        trees,
+        objective,
+        rows,
+        row_options,
+        in_place,
+        /,
+        cuts=(),
+        **kwargs,
     ):
         """See the class."""
-        for kind in (Objective, RowSpec, RowOptions, InPlace):
-            for field in dataclasses.fields(kind):
-                if field.name in kwargs:
-                    raise ValueError(
-                        f"{field.name} is not possible for "
-                        f"{type(self).__name__}; leave it out"
-                    )
+        for name in self._unsupported:
+            if name in kwargs:
+                raise ValueError(
+                    f"{name} is not possible for {type(self).__name__}; leave "
+                    "it out"
+                )
         super().__init__(**kwargs)
         self._saved = SavedRows(self, trees, cuts)
         # Keras tracks attributes for tf.train.Checkpoint.
         self._row_order = self._saved.for_checkpoints
-        self.num_classes = num_classes
-        self._given = frozenset(given)
-        self.objective = objective or of_arguments(
-            Objective, given, num_classes=num_classes
-        )
-        self.rows = of_arguments(RowSpec, given)
-        self.row_options = of_arguments(RowOptions, given)
-        self.in_place = of_arguments(InPlace, given)
-        if self.in_place.optimizer is not None:
-            self.row_options.check_none()
+        self.num_classes = objective.num_classes
+        self.objective = objective
+        self.rows = rows
+        self.row_options = row_options
+        self.in_place = in_place
+        if in_place.optimizer is not None:
+            row_options.check_none()
         # Keras saves the state of an optimizer that is an attribute.
-        self.optimizer = self.in_place.optimizer
+        self.optimizer = in_place.optimizer
         self.supports_masking = True
         # XLA has no such ops; Keras would turn it on where there is a GPU.
         self.supports_jit = False
         self._head = None
+        note_made(self)
 
     def build(self, inputs_shape=None, labels_shape=None):
         """Makes the variables for inputs `[..., width]`."""
@@ -136,7 +139,9 @@ class AnsweringLayer(keras.layers.Layer):
         quantized.check_policy(self)
         width = self._width_of(inputs_shape)
         self._saved.check()
+        self.hidden_width = width
         self._head = self._make_head(width)
+        self.in_place.make_anchor(self)
         self.in_place.build(self)
 
     def _width_of(self, inputs_shape):
@@ -150,7 +155,9 @@ class AnsweringLayer(keras.layers.Layer):
         In nats; see `tf_hsm.hierarchical_softmax_log_probs`.
         """
         found = self._ask("log_probs", inputs, nodes=nodes)
-        return self.in_place.without_gradient(self, found, "log_probs")
+        return self.in_place.without_gradient(
+            self, found, "log_probs", "a step follows the losses of labels"
+        )
 
     @in_functional_models
     def log_prob(
@@ -238,6 +245,7 @@ class AnsweringLayer(keras.layers.Layer):
                 "upper end is the number of classes"
             )
 
+    @in_functional_models
     def predict_class(self, inputs):
         """Returns the most probable class of each input, `[...]` int64."""
         return self._ask("best_class", inputs)
@@ -293,6 +301,8 @@ class AnsweringLayer(keras.layers.Layer):
                 f"{self.name} has no weights yet: call it, or a model with it, "
                 "on inputs first"
             )
+        if self.tied_to is not None:
+            tied_embedding.check_floats(self.tied_to, self.name)
 
     def quantize(self, mode=None, type_check=True, config=None):
         """Replaces the weights by codes of 8 or 4 bits, with scales.
@@ -322,8 +332,7 @@ class AnsweringLayer(keras.layers.Layer):
 
     def can_be_quantized(self):
         """Returns whether weights in 8 or 4 bits fit the layer's options."""
-        is_tied = getattr(self, "tied_to", None) is not None
-        return not is_tied
+        return self.tied_to is None
 
     def _device_names(self):
         """Returns the names of the devices of shards or tails, if any."""
@@ -369,9 +378,10 @@ class AnsweringLayer(keras.layers.Layer):
     def _saved_variables(self):
         """Returns all variables in the order of files, which is Keras' order.
 
-        A subclass may have added variables.
+        A subclass may have added variables. The anchor of steps has no value.
         """
-        return private_keras.own_variables(self)
+        variables = private_keras.own_variables(self)
+        return [v for v in variables if v is not self.in_place.anchor]
 
     def _add_to_checkpoints(self, variables):
         """Lets a `tf.train.Checkpoint` have variables that are in lists.
@@ -390,7 +400,8 @@ class AnsweringLayer(keras.layers.Layer):
             **self.row_options.get_config(),
             **self.in_place.get_config(self),
         }
-        options = {k: v for k, v in options.items() if k in self._given}
+        for name in self._unsupported:
+            options.pop(name, None)
         return {**super().get_config(), **options, **self._own_config()}
 
     def _own_config(self):

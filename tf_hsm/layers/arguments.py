@@ -1,6 +1,5 @@
 """What the constructors of the layers share: arguments and their texts."""
 
-import dataclasses
 import textwrap
 
 import keras
@@ -29,12 +28,11 @@ _TEXTS = {
         """,
     "in_place": """
         optimizer: None: the optimizer of the model trains the rows. Or an
-          optimizer for this layer alone, which updates the rows in the pass
-          that makes their losses: one that `tf_hsm.optimizers` says can step in
-          place, or its name there. Callbacks that set the learning rate of the
-          model's optimizer do not set the rate of this one, which may be a
-          schedule; `tf_hsm.callbacks.FollowLearningRate` does. See
-          `tf_hsm.hierarchical_softmax_train_step`.
+          optimizer for this layer alone, which updates the rows in the gradient
+          of their losses: one that `tf_hsm.optimizers` says can step in place,
+          or its name there. Its learning rate may be a schedule. Callbacks that
+          set the rate of the model's optimizer do not set this rate;
+          `tf_hsm.callbacks.FollowLearningRate` does.
         stochastic_rounding: with `optimizer`, whether bfloat16 weights are
           rounded up or down at random such that the mean is kept; None: yes.
         seed: of stochastic_rounding, an integer.
@@ -49,10 +47,10 @@ _TEXTS = {
           a multi-hot matrix `[..., num_classes]`, which is an error.
         """,
     "smoothing": """
-        label_smoothing: in training, the share of the target that each group on
-          the label's path spreads over all its rows, in [0, 1]: see
-          `tf_hsm.hierarchical_softmax_loss`. In `evaluate`, losses and
-          perplexity are not smoothed.
+        label_smoothing: the share of the target that each group on the label's
+          path spreads over all its rows, in [0, 1]: see
+          `tf_hsm.hierarchical_softmax_loss`. `tf_hsm.metrics.Perplexity` is not
+          smoothed.
         smoothing_prior: `[N]`, how often each class occurs, or other numbers of
           at least 0: label smoothing goes towards them, by their shares in each
           group (`tree.row_shares`), instead of evenly. It is saved with the
@@ -60,10 +58,10 @@ _TEXTS = {
         """,
     "loss": """
         class_weights: `[N]`, or a dictionary of classes in which missing
-          classes have 1: in training, the loss of a label is multiplied by the
-          weight of its class.
-        focal_gamma: in training, the exponent of `tf_hsm.losses.focal_loss`;
-          not possible with label_smoothing.
+          classes have 1: the loss of a label is multiplied by the weight of its
+          class.
+        focal_gamma: the exponent of `tf_hsm.losses.focal_loss`; not possible
+          with label_smoothing.
         """,
 }
 
@@ -84,19 +82,6 @@ def documented(layer):
         lines.append(line)
     layer.__doc__ = "\n".join(lines)
     return layer
-
-
-def of_arguments(kind, given, **others):
-    """Returns a dataclass made of those arguments that are its fields.
-
-    Args:
-      kind: the dataclass.
-      given: arguments by name, some of which are fields.
-      **others: other fields.
-    """
-    names = {field.name for field in dataclasses.fields(kind) if field.init}
-    own = {name: given[name] for name in names & given.keys()}
-    return kind(**{**own, **others})
 
 
 def width_of(inputs_shape):

@@ -3,16 +3,20 @@
 import keras
 import tensorflow as tf
 
-from tf_hsm import _checks, _head_output
+from tf_hsm import _checks
 from tf_hsm.heads import bags
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth, pruning
+from tf_hsm.layers import growth, in_place, pruning
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import by_blocks
-from tf_hsm.layers.labels import as_label, check_integers
-from tf_hsm.runtime import row_parts
+from tf_hsm.layers.labels import as_label
+from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
+from tf_hsm.runtime import arguments, row_parts
 
 _COMBINERS = ("mean", "sum")
 
@@ -26,20 +30,22 @@ class EmbeddingSoftmax(HeadLayer):
     `HierarchicalSoftmax` of these, as in word2vec and fastText (Mikolov et al.,
     2013: Efficient Estimation of Word Representations in Vector Space; Joulin
     et al., 2017: Bag of Tricks for Efficient Text Classification). With an
-    `optimizer` of its own, one op looks the embeddings up, makes the losses and
-    updates table and tree in place: no gradient is ever stored. See
-    `tf_hsm.hierarchical_softmax_embedding_train_step`.
+    `optimizer` of its own, the gradient of the losses updates table and tree in
+    place. In a training loop of your own,
+    `tf_hsm.hierarchical_softmax_embedding_train_step` is the step in one op.
 
     >>> head = tf_hsm.layers.EmbeddingSoftmax(
     ...     tf_hsm.Tree.huffman(counts), num_embeddings=len(counts), width=300,
     ...     optimizer=tf_hsm.optimizers.RowwiseAdagrad(0.1))
     >>> model = keras.Sequential([keras.Input([], dtype="int64"), head])
-    >>> model.compile(loss=head.loss, metrics=[tf_hsm.metrics.Perplexity()])
+    >>> model.compile(loss=head.loss)
     >>> model.fit(word_ids, context_ids)
 
     The layer does what `HierarchicalSoftmax` does on one device, with ids in
-    the place of inputs: `head(ids, labels)` as an endpoint, `predict`, `top_k`,
-    `log_prob`, `sample`, `log_probs` and `grow`. `inputs` are
+    the place of inputs: `head(ids, labels)` as an endpoint, `predict_class`,
+    `top_k`, `log_prob`, `sample`, `log_probs` and `grow`. `head(ids)` and
+    `predict` return the vectors of the ids. Losses, metrics and answers take
+    ids or such vectors, which are floats. Ids are
 
     - ids `[batch]`, one for each label;
     - `[batch, n]`, a bag in each row, where `padding_id` fills the shorter
@@ -51,12 +57,10 @@ class EmbeddingSoftmax(HeadLayer):
     empty bag is a vector of zeros. A mean is divided by the sum of the weights;
     where that is 0, it is 0.
 
-    The optimizer steps by what the model minimizes: with `head.loss`, the mean
-    over the batch. word2vec makes a step of its own size for each example
-    instead; so does `tf_hsm.losses.HeadLoss("sum")`, which SGD
-    and the Adagrads want, since few examples of a batch share an id. Where the
-    layer trains itself and there is no other, Keras warns that "the model does
-    not have any trainable weights": none that the model's optimizer trains.
+    With `head.loss`, the model minimizes the mean over the batch. word2vec
+    makes a step of its own size for each example instead, as
+    `tf_hsm.losses.HeadLoss(head, "sum")` does. SGD and the Adagrads need such
+    steps, since few examples of a batch share an id.
 
     Args:
       tree: a `tf_hsm.Tree`.
@@ -93,6 +97,8 @@ class EmbeddingSoftmax(HeadLayer):
         the message names them.
     """
 
+    _unsupported = ("z_loss",)
+
     def __init__(
         self,
         tree,
@@ -123,7 +129,6 @@ class EmbeddingSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        given = locals()
         check_tree(tree)
         if combiner not in _COMBINERS:
             raise ValueError(
@@ -135,7 +140,36 @@ class EmbeddingSoftmax(HeadLayer):
                     f"{name} is not possible with a table of embeddings; leave "
                     "it out, or put an Embedding before a HierarchicalSoftmax"
                 )
-        super().__init__(tree.num_classes, lambda: [self.tree], given, **kwargs)
+        super().__init__(
+            lambda: [self.tree],
+            Objective(
+                tree.num_classes,
+                ignore_class=ignore_class,
+                several_labels=several_labels,
+                node_labels=node_labels,
+                label_smoothing=label_smoothing,
+                smoothing_prior=smoothing_prior,
+                class_weights=class_weights,
+                focal_gamma=focal_gamma,
+            ),
+            RowSpec(
+                use_bias=use_bias,
+                kernel_initializer=kernel_initializer,
+                bias_initializer=bias_initializer,
+            ),
+            RowOptions(
+                kernel_regularizer=kernel_regularizer,
+                bias_regularizer=bias_regularizer,
+                kernel_constraint=kernel_constraint,
+                bias_constraint=bias_constraint,
+            ),
+            InPlace(
+                optimizer=optimizer,
+                stochastic_rounding=stochastic_rounding,
+                seed=seed,
+            ),
+            **kwargs,
+        )
         self.tree = tree
         self._counts = starting_counts(counts, tree, use_bias, bias_initializer)
         self.num_embeddings = _checks.check_int(
@@ -186,88 +220,75 @@ class EmbeddingSoftmax(HeadLayer):
             row_parts.place(variable, device)
         return head
 
-    def call(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-    ):
-        """Takes ids or bags to losses, or to classes.
+    def call(self, inputs, labels=None, sample_weight=None, inputs_mask=None):
+        """Returns the vectors of ids or bags or, with labels, their losses.
 
         Args:
-          inputs: see the class.
+          inputs: see the class; or vectors `[batch, width]`.
           labels: `[batch]` or `[batch, 1]`, integers; `[batch, M]` where an
             input has several; or None.
           sample_weight: `[batch]`, weights of the losses in the mean that is
             added to the model's losses.
           inputs_mask: `[batch]` bool, the inputs that count.
-          training: whether the layer's own optimizer, if there is one, makes a
-            step, and classes are not asked for.
 
         Returns:
-          With labels, `[batch]`: the loss of each, in nats, 0 where ignored or
-          masked. Without, the most probable classes, `[batch]` int64; in
-          training, where they would only cost time, -1.
+          Without labels, `[batch, width]`, in the type of losses. With labels,
+          `[batch]`: the loss of each, in nats, 0 where ignored or masked.
         """
-        return super().call(
-            bags.read(
-                inputs, (self.num_embeddings, self.width), self.padding_id
-            ),
-            labels,
-            sample_weight,
-            _mask_of(inputs_mask),
-            training,
-        )
+        mask = _mask_of(inputs_mask)
+        return super().call(self._vectors(inputs), labels, sample_weight, mask)
 
     def compute_output_spec(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
+        self, inputs, labels=None, sample_weight=None, inputs_mask=None
     ):
         """Returns the shape and type of what `call` returns."""
-        del sample_weight, inputs_mask, training
+        del sample_weight, inputs_mask
         ids, _ = bags.parts_of(inputs)
-        check_integers(ids, "ids")
+        shape = ids.shape[:1]
+        if not bags.are_vectors(ids, self.width):
+            arguments.check_integers(ids, "ids")
         if labels is None:
-            spec = keras.KerasTensor(ids.shape[:1], dtype="int64")
-            return _head_output.HeadOutput(self, inputs).attach(spec)
-        check_integers(labels, "labels")
-        return keras.KerasTensor(ids.shape[:1], dtype=self.loss_dtype)
+            return keras.KerasTensor((*shape, self.width), self.loss_dtype)
+        arguments.check_integers(labels, "labels")
+        return keras.KerasTensor(shape, dtype=self.loss_dtype)
 
     def compute_output_shape(self, inputs_shape, labels_shape=None):
-        """Returns the shape `[batch]` of classes and losses."""
-        del labels_shape
+        """Returns the shape of vectors or, with labels, of losses."""
         ids_shape = inputs_shape
         if isinstance(ids_shape[0], (list, tuple)):  # and the shape of weights
             ids_shape = ids_shape[0]
-        return tuple(ids_shape[:1])
+        width = (self.width,) if labels_shape is None else ()
+        return (*ids_shape[:1], *width)
 
     def compute_mask(self, inputs, previous_mask):
         """Returns the mask `[batch]` of the inputs, for what `call` returns."""
         del inputs
         return _mask_of(previous_mask)
 
-    def _pass_through(self, inputs):
-        """Returns `[batch]`: no classes."""
-        return tf.fill([inputs.count], tf.constant(-1, tf.int64))
-
     @in_functional_models
     def embed(self, inputs):
         """Returns the vectors `[batch, width]` of ids, or of bags combined.
+
+        With an optimizer of the layer's own, the gradient of the vectors makes
+        a step of their rows.
 
         Raises:
           tf.errors.InvalidArgumentError: an id is not in [0, num_embeddings).
           TypeError: ids are not integers.
           ValueError: the layer is not built.
         """
+        return tf.cast(self._vectors(inputs), self.compute_dtype)
+
+    def _vectors(self, inputs):
+        """Returns the vectors of ids, float32 where rows have 16 bits."""
         self._check_built()
-        vectors = tf.cast(self._head.hidden(inputs), self.compute_dtype)
-        return self.in_place.without_gradient(self, vectors, "embed")
+        step = self.in_place.step(self)
+        vectors = self._head.hidden(inputs, step and step.gather)
+        if step is not None or bags.are_vectors(inputs, self.width):
+            return vectors
+        return self.in_place.without_gradient(
+            self, vectors, "these vectors", in_place.NO_TAPE
+        )
 
     def grow(self, tree, counts=None):
         """Returns a layer with another tree, and the same embeddings.

@@ -6,8 +6,7 @@ import inspect
 import keras
 import numpy as np
 
-from tf_hsm import _head_output
-from tf_hsm.runtime import private_keras
+from tf_hsm._head_reference import HeadReference, reference_to
 
 _TENSORS = {"inputs", "classes", "allowed"}
 
@@ -16,59 +15,52 @@ _TENSORS = {"inputs", "classes", "allowed"}
 class HeadAnswer(keras.layers.Layer):
     """A method of a head as a layer that follows `head(inputs)`.
 
-    It finds the head and its inputs on what the head returned, and has no
-    weights of its own. So a model is saved with one copy of the head, however
-    many answers it returns.
+    It has no weights of its own. So a model is saved with one copy of the head,
+    however many answers it returns.
 
     Args:
       method: the name of the method.
       options: its arguments beside `inputs` and `classes`, by name, as JSON can
         hold them.
+      head: the head; None in a file of an earlier version.
       **kwargs: as for every Keras layer.
     """
 
-    def __init__(self, method, options, **kwargs):
+    def __init__(self, method, options, head, **kwargs):
         """See the class."""
-        # A cast would lose the head.
+        # Inputs keep the type that the head has taken.
         super().__init__(**{"dtype": "float32", "autocast": False, **kwargs})
         self.method = method
         self.options = options
+        self.reference = reference_to(head)
         self.supports_masking = True
         # As the head itself.
         self.supports_jit = False
 
-    def call(self, outputs, classes=None, allowed=None):
-        """The answer for a head's `outputs`.
+    def call(self, hidden, classes=None, allowed=None):
+        """Returns the answer for hidden vectors `[..., width]`.
 
         About `classes` [..., C] if any, and among those in `allowed` [..., M].
-
-        Raises:
-          ValueError: `outputs` did not come from a head.
         """
-        head, tensors = _tensors_of(outputs, classes, allowed)
-        return getattr(head, self.method)(**tensors, **self.options)
-
-    def compute_output_spec(self, outputs, classes=None, allowed=None):
-        """The shapes and types of what `call` returns."""
-        # Keras would trace `call`, but on tensors that have no head.
-        head, tensors = _tensors_of(outputs, classes, allowed)
-        method = functools.partial(getattr(head, self.method), **self.options)
-        return private_keras.output_spec(method, **tensors)
+        given = {"inputs": hidden, "classes": classes, "allowed": allowed}
+        given = {k: v for k, v in given.items() if v is not None}
+        method = getattr(self.reference.get(), self.method)
+        return method(**given, **self.options)
 
     def get_config(self):
-        """Returns the arguments of the constructor."""
+        """Returns the arguments of the constructor, the head by its name."""
         return {
             **super().get_config(),
             "method": self.method,
             "options": dict(self.options),
+            "head": self.reference.name,
         }
 
-
-def _tensors_of(outputs, classes, allowed):
-    """A head, and the arguments of its methods that are tensors."""
-    output = _head_output.require(outputs)
-    tensors = {"inputs": output.inputs, "classes": classes, "allowed": allowed}
-    return output.layer, {k: v for k, v in tensors.items() if v is not None}
+    @classmethod
+    def from_config(cls, config):
+        """Makes the layer that `get_config` described; see `HeadReference`."""
+        head = HeadReference.of_file(config.pop("head", None))
+        return cls(head=head, **config)
 
 
 def in_functional_models(method):
@@ -103,7 +95,7 @@ def in_functional_models(method):
         del given["self"]
         if "k" in given:
             self._check_k(given["k"])
-        outputs = self(given.pop("inputs"))
+        hidden = self(given.pop("inputs"))
         # What is allowed for all inputs is a number like others.
         tensors = {
             name: given.pop(name)
@@ -111,7 +103,7 @@ def in_functional_models(method):
             if name in given
         }
         options = {name: _as_json(value) for name, value in given.items()}
-        return HeadAnswer(method.__name__, options)(outputs, **tensors)
+        return HeadAnswer(method.__name__, options, self)(hidden, **tensors)
 
     return with_symbols
 

@@ -1,48 +1,43 @@
-"""How Keras calls a head: for classes, for losses, in training."""
+"""How Keras calls a head: for hidden vectors and for losses."""
 
 import contextlib
-import functools
+import weakref
 
 import keras
 import tensorflow as tf
 
-from tf_hsm import _compiled_model, _head_output, _training_advice
-from tf_hsm._reduction import Reduction, mean_loss
+from tf_hsm import _compiled_model
+from tf_hsm._head_reference import check_hidden
 from tf_hsm.heads.head import Batch
-from tf_hsm.layers import regrouping
+from tf_hsm.layers import in_place, regrouping
 from tf_hsm.layers.answering_layer import AnsweringLayer
-from tf_hsm.layers.labels import check_integers
 from tf_hsm.layers.row_options import Penalties
-from tf_hsm.losses import HeadLoss
+from tf_hsm.losses import HeadLoss, reduced
 from tf_hsm.runtime import (
     arguments,
-    first_step,
     private_keras,
+    private_tensorflow,
     replicas,
 )
 from tf_hsm.runtime.tree_tensors import mask_tensors
+from tf_hsm.runtime.variables import lost_values_told
 
 
 class HeadLayer(AnsweringLayer):
-    """A Keras layer that takes inputs to classes or, with labels, to losses.
+    """A Keras layer that returns hidden vectors or, with labels, losses.
 
     See `AnsweringLayer` for what it is made of.
     """
 
+    _caller_reference = None  # a weak reference
+
     @property
     def loss(self):
-        """The loss for `model.compile`."""
-        return HeadLoss()
+        """The loss of this head for `model.compile`."""
+        return HeadLoss(self)
 
-    def call(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-    ):
-        """Takes inputs to classes or, with labels, to losses.
+    def call(self, inputs, labels=None, sample_weight=None, inputs_mask=None):
+        """Returns the hidden vectors or, with labels, their losses.
 
         Args:
           inputs: `[..., width]`.
@@ -53,77 +48,69 @@ class HeadLayer(AnsweringLayer):
             weight of each of several labels in the loss of their input.
           inputs_mask: `[...]` bool, the inputs that count. Without labels it
             is the mask of the output, for losses and metrics.
-          training: whether the layer's own optimizer, if there is one, makes a
-            step, and classes are not asked for.
 
         Returns:
-          With labels, `[...]`: the loss of each, in nats, 0 where ignored or
-          masked. Without labels, the most probable classes, `[...]` int64; in
-          training, which has no use for them, the inputs.
+          Without labels, the inputs: `head.loss` and the metrics of the head
+          take them, and so do its answers. With labels, `[...]`: the loss of
+          each, in nats, 0 where ignored or masked.
         """
-        output = _head_output.HeadOutput(
-            self,
-            inputs,
-            labels,
-            inputs_mask,
-            training=bool(training),
-            model=private_keras.compiled_model(),
-        )
-        with first_step.lost_values_told(private_keras.called_weights):
-            output.updates = self.in_place.updates(self, training)
-            if training and private_keras.is_training_step(output.model):
-                _training_advice.warn(output.model, self)
+        with self._lost_values_told():
+            self._note_caller()
+            if self.optimizer is not None and not self.optimizer.built:
+                # Keras has built the layer on placeholders.
+                self.in_place.build(self)
             if labels is None:
-                if output.model is not None:
-                    _compiled_model.check_output(output.model, self, training)
-                output.best = self._best_before_step(output)
-                answer = self._pass_through if training else self.predict_class
-                answer = private_keras.set_mask(answer(inputs), inputs_mask)
-                return output.attach(answer)
-            if output.model is not None:
-                _compiled_model.check_endpoint(output.model, self)
-                if sample_weight is None:
-                    _compiled_model.warn_of_weights(output.model, self)
-                self.check_trains(output)
-            return self._added_losses(output, sample_weight)
-
-    def _added_losses(self, output, sample_weight):
-        """Returns losses, whose mean is added to the losses of the model."""
-        reduce = functools.partial(mean_loss, model=output.model)
-        sample_weight, label_weights = self.objective.split_weights(
-            sample_weight, output.labels
-        )
-        # Keras divides what layers add to the losses by the replicas.
-        reduction = Reduction(reduce, sample_weight, 1 / replicas.count())
-        output.best = self._best_before_step(output)
-        losses, mask, *_ = self.label_losses(
-            output, output.labels, label_weights, reduction
-        )
-        self._add_to_losses(reduction.total(losses, mask))
-        if label_weights is not None:
-            output.label_mass = self.objective.label_mass(
-                output.labels, output.inputs, label_weights, self.loss_dtype
+                inputs = arguments.floats(inputs, self.compute_dtype)
+                return private_keras.set_mask(tf.identity(inputs), inputs_mask)
+            inputs = check_hidden(self, inputs, "inputs")
+            found = self._find_losses(
+                labels, inputs, sample_weight, inputs_mask
             )
-        return output.attach(private_keras.set_mask(losses, mask))
+            mean = reduced(*found[:3], caller=self._caller() or self)
+            # Keras divides what layers add to the losses by the replicas.
+            self._add_to_losses(mean * replicas.count())
+            return private_keras.set_mask(found.losses, found.mask)
 
-    def _best_before_step(self, output):
-        """Returns the classes that the metrics of a model ask for, or None.
+    def _note_caller(self):
+        """Notes the model that calls the layer, and checks its `compile`."""
+        caller = private_keras.called()
+        if caller is None or caller is self:
+            self._caller_reference = None
+            return
+        self._caller_reference = weakref.ref(caller)
+        if not getattr(caller, "compiled", False):
+            return
+        layers = private_keras.layers_of(caller)
+        heads = [layer for layer in layers if isinstance(layer, HeadLayer)]
+        _compiled_model.check(caller, self, heads)
+        if private_tensorflow.has_tape():
+            _compiled_model.warn(caller, self)
+            if self.in_place.trains(self):
+                self.in_place.let_fit_ask(caller)
 
-        Keras asks the metrics after the step, which changes the answer.
+    def _caller(self):
+        """Returns the model that has called the layer last; or None.
+
+        A loss knows no model, but a model has the scale of its losses and the
+        layers whose losses replicas share.
         """
-        model = output.model
-        if model is None or not output.training:
-            return None
-        if private_keras.in_symbolic_scope():
-            return None
-        k = _compiled_model.num_classes_asked_for(model, self)
-        if not k:
-            return None
-        return self.top_k(output.inputs, min(k, self.num_classes)).classes
+        reference = self._caller_reference
+        return None if reference is None else reference()
 
-    def _pass_through(self, inputs):
-        """Returns the inputs as a new tensor, to attach a `HeadOutput` to."""
-        return tf.identity(inputs)
+    def _lost_values_told(self):
+        """Returns the scope `lost_values_told` of the caller."""
+        return lost_values_told(
+            lambda: (private_keras.called() or self._caller() or self).weights
+        )
+
+    def _loss_scale(self):
+        """Returns what the caller's optimizer multiplies losses by, or None."""
+        optimizer = getattr(self._caller(), "optimizer", None)
+        if optimizer is None:
+            return None
+        one = tf.ones([])
+        scale = optimizer.scale_loss(one)
+        return None if scale is one else scale
 
     def _add_to_losses(self, loss):
         """Adds to the losses of the model, which Keras wants in one type.
@@ -133,95 +120,101 @@ class HeadLayer(AnsweringLayer):
         self.add_loss(tf.cast(loss, keras.config.floatx()))
 
     def compute_output_spec(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
+        self, inputs, labels=None, sample_weight=None, inputs_mask=None
     ):
         """Returns the shape and type of what `call` returns."""
         del sample_weight, inputs_mask
         arguments.check_floats(inputs)
         if labels is None:
-            spec = (
-                keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
-                if training
-                else keras.KerasTensor(inputs.shape[:-1], dtype="int64")
-            )
-            return _head_output.HeadOutput(self, inputs).attach(spec)
+            return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
         # Here already, since the model casts what it is given to this type.
-        check_integers(labels, "labels")
+        arguments.check_integers(labels, "labels")
         return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)
 
     def compute_output_shape(self, inputs_shape, labels_shape=None):
-        """Returns the shape `[...]` of classes and losses."""
-        del labels_shape
-        return tuple(inputs_shape[:-1])
+        """Returns the shape of hidden vectors or, with labels, of losses."""
+        return tuple(
+            inputs_shape if labels_shape is None else inputs_shape[:-1]
+        )
+
+    def label_losses(self, labels, inputs, inputs_mask=None):
+        """Returns the loss `[...]` of each label, in nats.
+
+        For a loss of your own in a training loop or a subclass of
+        `keras.losses.Loss`:
+
+        >>> total = tf.reduce_mean(tf.square(head.label_losses(labels, hidden)))
+
+        An optimizer of the layer's own makes its step in the gradient of such a
+        total. With another scale of the total the step has another scale.
+
+        Args:
+          labels: as for `call`.
+          inputs: `[..., width]`.
+          inputs_mask: `[...]` bool, the inputs that count; or None.
+
+        Returns:
+          `[...]`, 0 where ignored or masked.
+        """
+        return self._find_losses(labels, inputs, None, inputs_mask).losses
+
+    def _reduced_loss(
+        self, labels, inputs, sample_weight, inputs_mask, reduction, dtype
+    ):
+        """Returns the reduced losses of labels; see `HeadLoss`."""
+        with self._lost_values_told():
+            found = self._find_losses(
+                labels, inputs, sample_weight, inputs_mask
+            )
+            caller = self._caller() or self
+            return reduced(*found[:3], reduction, dtype, caller)
 
     # AutoGraph would find nothing to convert, and takes long to look for it.
     @tf.autograph.experimental.do_not_convert
-    def label_losses(
-        self, output, labels, label_weights=None, reduction=None, reuse=False
+    def _find_losses(
+        self, labels, inputs, sample_weight=None, inputs_mask=None, plain=False
     ):
         """Returns the `LabelLosses` of labels, for losses and metrics.
 
         Args:
-          output: the `HeadOutput` of the layer.
           labels: `[...]` or `[..., 1]` integers, `[..., M]` or ragged.
-          label_weights: of several labels for each input; None for their mean.
-          reduction: the `Reduction` to what is minimized; None when nothing is.
-            With one, an optimizer of the layer's own makes a step.
-          reuse: whether the result of the last call for the same tensors will
-            do. A metric spares the work, and has the losses from before a step.
+          inputs: `[..., width]`.
+          sample_weight: weights of inputs, or of several labels; or None.
+          inputs_mask: `[...]` bool, the inputs that count; or None.
+          plain: whether to return -log p(label) over all classes, without a
+            step, label smoothing, class weights, the focal loss and z-loss.
         """
-        if reuse:
-            known = output.reusable(labels, label_weights)
-            if known is not None:
-                return known
-        with self._kept_losses(output):
-            return self._label_losses(output, labels, label_weights, reduction)
+        self._check_built()
+        inputs = check_hidden(self, inputs)
+        step = penalties = None
+        if not plain:
+            step, penalties = self.in_place.step(self), self._penalties()
+        is_training = not plain and private_tensorflow.has_tape()
+        batch = Batch(
+            labels,
+            inputs,
+            training=is_training,
+            step=step,
+            penalties=penalties,
+        )
+        with self._kept_losses():
+            found = self.objective.losses(
+                self._head, batch, inputs_mask, sample_weight, plain
+            )
+        losses = found.losses
+        if step is not None:
+            losses = step.counted(losses)
+        elif self.optimizer is not None:
+            losses = self.in_place.without_gradient(
+                self, losses, "these losses", in_place.NO_TAPE
+            )
+        return found._replace(losses=losses)
 
-    def _kept_losses(self, output):
+    def _kept_losses(self):
         """A scope in which replicas may exchange something."""
         if not self._on_replicas:
             return contextlib.nullcontext()
-        return private_keras.kept_losses(output.model or self)
-
-    def _label_losses(self, output, labels, label_weights, reduction):
-        self._check_built()
-        if label_weights is not None and not self.objective.weighs_labels:
-            raise ValueError(
-                f"{self.name}: a label tree has one loss for all labels of an "
-                "input; sample_weight must have one number for each input"
-            )
-        step = None
-        if output.updates and reduction is not None and self.trainable:
-            step = self.in_place.step(self)
-        batch = Batch(
-            labels,
-            output.inputs,
-            training=output.training,
-            step=step,
-            penalties=self._penalties(),
-        )
-        found = self.objective.losses(
-            self._head, batch, output.inputs_mask, label_weights, reduction
-        )
-        if step is not None:
-            step.count(found.losses)
-        if not output.updates:
-            losses = self.in_place.without_gradient(
-                self,
-                found.losses,
-                "losses outside training",
-                "call the layer, or the model, with training=True, or take "
-                "tf.stop_gradient of what is only looked at; ",
-            )
-            found = found._replace(losses=losses)
-        if output.labels is None:  # else the output is the losses themselves
-            output.known = labels, label_weights, found
-        return found
+        return private_keras.kept_losses(self._caller() or self)
 
     def regroup(self, tree, inputs=None, *, model=None, optimizer=None):
         """Moves the layer to a tree of the same shape with other groups.
@@ -269,15 +262,6 @@ class HeadLayer(AnsweringLayer):
         if self.plan is not None:
             self.plan = self._head.rows.plan
 
-    def check_trains(self, output):
-        """Raises a ValueError if `fit` minimizes losses that train nothing.
-
-        Args:
-          output: the `HeadOutput` of a call by a compiled model.
-        """
-        if self.in_place.trains(self) and not output.updates:
-            _compiled_model.check_untold_training(output.model, self)
-
     def hits(self, classes, labels):
         """Returns which classes `[..., k]` are right for labels `[...]`, bool.
 
@@ -295,6 +279,6 @@ class HeadLayer(AnsweringLayer):
 
     def _penalties(self):
         """Returns what penalizes the rows that labels touch, or None."""
-        if not self.trainable:
+        if not (self.trainable and self.row_options.has_regularizer):
             return None
         return Penalties(self.row_options, self._add_to_losses, self.loss_dtype)

@@ -11,12 +11,16 @@ from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth, pruning, tied_embedding
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.replicated import (
     REPLICAS,
     check_optimizer,
     check_replicas,
     is_replicas,
 )
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
@@ -32,40 +36,42 @@ class HierarchicalSoftmax(HeadLayer):
     >>> head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(10_000))
     >>> model = keras.Sequential([body, head])
     >>> model.compile("sgd", loss=head.loss,
-    ...               metrics=[tf_hsm.metrics.Perplexity()])
+    ...               metrics=[tf_hsm.metrics.Perplexity(head)])
     >>> model.fit(x, y)
 
-    where the loss and the metrics find the layer and its inputs on the output
-    `head(inputs)`; or as an endpoint, with the labels as an input of the model
-    and no loss in `compile`:
+    or as an endpoint, with the labels as an input of the model and no loss in
+    `compile`:
 
     >>> losses = head(hidden, labels)
     >>> keras.Model([x, labels], losses).compile("sgd")
 
-    where `head(inputs, labels)` returns a loss per label, in nats, and adds
-    their mean to the model's losses.
+    `head(inputs, labels)` returns a loss per label, in nats, and adds their
+    mean to the model's losses. `head(inputs)` returns the inputs. So
+    `model.predict(x)` returns hidden vectors `[..., width]`, for which
+    `predict_class`, `top_k`, `sample`, `log_prob` and `log_probs` answer:
 
-    After training, `head(inputs)` is the most probable class of each input,
-    `[...]` int64, and `model.predict(x)` returns it. `log_probs`, `log_prob`,
-    `top_k` and `sample` answer more. Given KerasTensors they return
-    KerasTensors, so that a functional model can return their answers:
+    >>> log_probs, classes = head.top_k(model.predict(x), 5)
 
-    >>> keras.Model(model.inputs[0], head.top_k(head.input, 5))
+    Given KerasTensors they return KerasTensors. The `predict` of this model
+    returns the most probable classes, `[...]` int64:
+
+    >>> keras.Model(model.inputs, head.predict_class(model.outputs[0]))
 
     The gradients of the variables are sparse: the optimizers of
     `tf_hsm.optimizers` work on the touched rows only. The weights are never
     cast nor copied, under a mixed precision policy neither.
 
-    With an `optimizer` of its own the layer updates its weights itself, in the
-    pass over them that makes the losses: no gradient of the weights is ever
-    stored. The variables are then not trainable variables of the model, whose
-    optimizer trains the rest. They move whenever the layer is called for
-    training with labels: in `fit` once per step, or once for each call where a
-    model calls the layer several times. Loss scaling, accumulation of
-    gradients and a gradient of `log_probs` raise an error, because the layer
-    follows the gradient of its own loss alone. So do several replicas, unless
-    `devices="replicas"` spreads the rows over them.
-    `trainable=False` stops the updates.
+    With an `optimizer` of its own, the layer updates its rows in the gradient
+    of its losses, and no gradient of the rows is ever stored. The optimizer of
+    the model trains the other layers. Each gradient of the losses of a call is
+    one step, by the weights that the losses have in the total that is
+    differentiated; without a gradient there is no step. The layer divides by
+    the factor of a `keras.optimizers.LossScaleOptimizer`. Accumulation of
+    gradients, `use_ema` and a gradient of `log_probs` raise an error. Several
+    replicas need `devices="replicas"`, which spreads the rows over them.
+    `trainable=False` stops the updates. One more trainable variable, the scalar
+    `step`, stays 0: its gradient asks for the step of a layer whose inputs need
+    no gradient.
 
     >>> head = tf_hsm.layers.HierarchicalSoftmax(
     ...     tree, optimizer=tf_hsm.optimizers.RowwiseAdagrad(0.05))
@@ -88,9 +94,9 @@ class HierarchicalSoftmax(HeadLayer):
         devices.
       {smoothing}
       {loss}
-      z_loss: in training, of a flat tree (`tf_hsm.Tree.flat`), the factor of
-        the square of log-sum-exp that each loss has more: see
-        `tf_hsm.hierarchical_softmax_loss`. Not possible with focal_gamma.
+      z_loss: of a flat tree (`tf_hsm.Tree.flat`), the factor of the square of
+        log-sum-exp in each loss: see `tf_hsm.hierarchical_softmax_loss`. Not
+        possible with focal_gamma.
       logit_soft_cap: of a flat tree, the bound of the logits, 30.0 for example,
         or None: see `tf_hsm.hierarchical_softmax_loss`. Not possible with
         label_smoothing.
@@ -155,10 +161,17 @@ class HierarchicalSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        given = locals()
         check_tree(tree)
         if tied_to is not None:
-            tied_embedding.check(tied_to, tree, given)
+            tied_embedding.check(
+                tied_to,
+                tree,
+                optimizer=optimizer,
+                devices=devices,
+                plan=plan,
+                kernel_regularizer=kernel_regularizer,
+                kernel_constraint=kernel_constraint,
+            )
         plan = _plan_of(tree, devices, plan, counts)
         on_replicas = is_replicas(devices)
         counts = starting_counts(counts, tree, use_bias, bias_initializer)
@@ -174,9 +187,34 @@ class HierarchicalSoftmax(HeadLayer):
                 "one of them"
             )
         super().__init__(
-            tree.num_classes,
             lambda: [self.tree],
-            given,
+            Objective(
+                tree.num_classes,
+                ignore_class=ignore_class,
+                several_labels=several_labels,
+                node_labels=node_labels,
+                label_smoothing=label_smoothing,
+                smoothing_prior=smoothing_prior,
+                class_weights=class_weights,
+                focal_gamma=focal_gamma,
+                z_loss=z_loss,
+            ),
+            RowSpec(
+                use_bias=use_bias,
+                kernel_initializer=kernel_initializer,
+                bias_initializer=bias_initializer,
+            ),
+            RowOptions(
+                kernel_regularizer=kernel_regularizer,
+                bias_regularizer=bias_regularizer,
+                kernel_constraint=kernel_constraint,
+                bias_constraint=bias_constraint,
+            ),
+            InPlace(
+                optimizer=optimizer,
+                stochastic_rounding=stochastic_rounding,
+                seed=seed,
+            ),
             cuts=[plan.layout.unit_rows, plan.layout.first_units]
             if plan
             else [],
@@ -323,15 +361,11 @@ class HierarchicalSoftmax(HeadLayer):
         """
         return pruning.prune(self, keep, merge, counts)
 
-    def _check_built(self):
-        super()._check_built()
-        tied_embedding.check_floats(self.tied_to, self.name)
-
     def _saved_variables(self):
-        tied_embedding.check_floats(self.tied_to, self.name)
         variables = super()._saved_variables()
         if self.tied_to is None:
             return variables
+        tied_embedding.check_floats(self.tied_to, self.name)
         return [v for v in variables if v is not self.kernel]
 
     def _own_config(self):

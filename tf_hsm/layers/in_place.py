@@ -8,12 +8,19 @@ import tensorflow as tf
 from tf_hsm import _checks, _compiled_model
 from tf_hsm.ops.step import Step
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import gradients, private_keras
+from tf_hsm.runtime import gradients, private_keras, private_tensorflow
+from tf_hsm.runtime.variables import variable_of
+
+# Why there is no step, for `InPlace.without_gradient`.
+NO_TAPE = (
+    "no tape recorded them. Compute them within tf.GradientTape, and a "
+    "tf.function that is called there too"
+)
 
 
 @dataclasses.dataclass(eq=False)
 class InPlace:
-    """An optimizer that updates a layer's rows while their losses are made.
+    """An optimizer that updates a layer's rows in the gradient of its losses.
 
     The variables of the rows are then made with `trainable=False`: the
     optimizer of the model does not train them.
@@ -34,6 +41,8 @@ class InPlace:
     optimizer: typing.Any = None
     stochastic_rounding: bool | None = None
     seed: int = 0
+    # A scalar variable, or None.
+    anchor: typing.Any = dataclasses.field(default=None, init=False)
 
     def __post_init__(self):
         """Reads the options."""
@@ -48,6 +57,34 @@ class InPlace:
             )
         self.seed = _checks.as_integer("seed", self.seed)
 
+    def make_anchor(self, layer):
+        """Makes the variable for whose gradient the step is made.
+
+        Its gradient is zero. Tapes watch it, so that they ask for the gradient
+        of the losses even where the inputs have none.
+        """
+        if self.optimizer is not None:
+            self.anchor = layer.add_weight(
+                name="step",
+                shape=(),
+                initializer="zeros",
+                trainable=False,
+                autocast=False,
+                overwrite_with_gradient=True,
+            )
+
+    def let_fit_ask(self, model):
+        """Lets `fit` ask for gradients of a model with nothing else to train.
+
+        The anchor becomes a variable of the model's optimizer, without slots.
+        """
+        if model.trainable_weights:
+            return
+        self.anchor.trainable = True
+        if model.optimizer is not None and model.optimizer.built:
+            model.optimizer.built = False
+            model.optimizer.build(model.trainable_variables)
+
     def build(self, layer):
         """Makes the optimizer's state for a built layer, unless it has one.
 
@@ -59,7 +96,8 @@ class InPlace:
             return
         variables = layer.row_variables()
         if not layer.optimizer.built:
-            layer.optimizer.build(variables)
+            with tf.init_scope():
+                layer.optimizer.build(variables)
         elif not layer.optimizer.knows(variables):
             raise ValueError(
                 f"{layer.name}: its optimizer belongs to another layer "
@@ -70,28 +108,32 @@ class InPlace:
         """Returns whether this trains the layer, and no gradient does."""
         return layer.optimizer is not None and layer.trainable
 
-    def updates(self, layer, training):
-        """Returns whether a call of the layer makes a step.
+    def step(self, layer):
+        """Returns the `Step` that the gradient of losses makes.
+
+        Returns:
+          None where no tape records, or this does not train the layer.
 
         Raises:
-          ValueError: the model would train in a way that a step cannot follow.
+          ValueError: the model trains in a way that a step cannot follow.
         """
-        if not training or layer.optimizer is None:
-            return False
-        if layer.trainable:
-            _compiled_model.check_in_place(layer)
-        if private_keras.in_symbolic_scope():
-            return False
+        if not self.trains(layer) or private_keras.in_symbolic_scope():
+            return None
+        if not private_tensorflow.has_tape():
+            return None
+        _compiled_model.check_steps(layer, layer._caller())
         if not layer.optimizer.built:
-            with tf.init_scope():
-                self.build(layer)
-        return True
+            self.build(layer)
+        private_tensorflow.watch(variable_of(self.anchor))
+        return Step(
+            layer.optimizer,
+            tf.convert_to_tensor(self.anchor.value),
+            self.stochastic_rounding,
+            self.seed,
+            scale=layer._loss_scale(),
+        )
 
-    def step(self, layer):
-        """Returns the next `Step` of the layer's optimizer."""
-        return Step(layer.optimizer, self.stochastic_rounding, self.seed)
-
-    def without_gradient(self, layer, values, name, instead=""):
+    def without_gradient(self, layer, values, name, reason):
         """Returns values whose gradient is refused where this trains the layer.
 
         Such a gradient would train the layers below alone.
@@ -100,16 +142,16 @@ class InPlace:
           layer: the layer.
           values: a tensor.
           name: what the values are.
-          instead: what else the user can do, for the error.
+          reason: why the gradient makes no step, a sentence.
         """
         if not self.trains(layer):
             return values
         return gradients.refused(
             values,
             f"{layer.name}: a gradient of {name} would not train the layer, "
-            f"whose own optimizer makes its steps in its own loss; {instead}"
-            "leave out the layer's optimizer, or set trainable=False for the "
-            "gradient of the inputs alone",
+            f"which has an optimizer of its own: {reason}. Leave out the "
+            "layer's optimizer, or set trainable=False for the gradient of the "
+            "inputs alone",
         )
 
     def get_config(self, layer):

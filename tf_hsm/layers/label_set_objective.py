@@ -1,14 +1,9 @@
-"""How a label tree reads labels, and what its training minimizes."""
+"""How a label tree reads labels, and what their losses are."""
 
 import tensorflow as tf
 
-from tf_hsm._head_output import LabelLosses
-from tf_hsm.layers.labels import (
-    as_label,
-    loss_dtype,
-    pruned_label,
-    split_weights,
-)
+from tf_hsm.layers.labels import as_label, pruned_label, split_weights
+from tf_hsm.layers.objective import LabelLosses
 from tf_hsm.runtime import label_sets
 
 
@@ -22,7 +17,6 @@ class LabelSetObjective:
     """
 
     several_labels = True
-    weighs_labels = False
     node_labels = False
 
     def __init__(self, num_classes, ignore_class):
@@ -30,37 +24,37 @@ class LabelSetObjective:
         self.num_classes = num_classes
         self.ignore_class = as_label("ignore_class", ignore_class)
 
-    def losses(self, head, batch, inputs_mask, label_weights, reduction):
+    def losses(self, head, batch, inputs_mask, sample_weight, plain=False):
         """See `Objective.losses`.
 
         Masked inputs are removed, because an input without labels has a loss.
         Labels have no weights.
+
+        Raises:
+          ValueError: there is a weight for each label.
         """
-        del label_weights
-        labels = self.read_sets(batch.labels, batch.inputs)
-        mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
-        weights = None
-        if batch.step is not None:
-            weights = reduction.loss_weights(
-                tf.reduce_any(labels >= 0, -1), mask, loss_dtype(head)
+        del plain
+        weights, of_labels = self.split_weights(sample_weight, batch.labels)
+        if of_labels is not None:
+            raise ValueError(
+                "a label tree has one loss for all labels of an input; "
+                "sample_weight must have one number for each input"
             )
-        batch = batch.replace(
-            labels=labels, loss_weights=weights, ignored=[label_sets.NONE]
-        )
-        if mask is None:
-            return LabelLosses(head.losses(batch), None)
+        labels = self.read_sets(batch.labels, batch.inputs)
+        batch = batch.replace(labels=labels, ignored=[label_sets.NONE])
+        if inputs_mask is None:
+            return LabelLosses(head.losses(batch), None, weights)
+        mask = tf.cast(inputs_mask, tf.bool)
         kept = tf.where(mask)
-        if weights is not None:
-            weights = tf.gather_nd(weights, kept)
         losses = head.losses(
             batch.replace(
                 labels=tf.gather_nd(labels, kept),
                 inputs=tf.gather_nd(batch.inputs, kept),
-                loss_weights=weights,
             )
         )
         shape = tf.shape(mask, out_type=kept.dtype)
-        return LabelLosses(tf.scatter_nd(kept, losses, shape), mask)
+        losses = tf.scatter_nd(kept, losses, shape)
+        return LabelLosses(losses, mask, weights)
 
     def read_sets(self, labels, inputs, inputs_mask=None, tree=None):
         """See `Objective.read_sets`."""

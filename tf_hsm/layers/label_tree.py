@@ -10,7 +10,10 @@ from tf_hsm.layers.arguments import (
     documented,
 )
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.label_set_objective import LabelSetObjective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.start_values import LabelTreeStart
 from tf_hsm.tree.check import check_not_pinned
 
@@ -27,14 +30,14 @@ class LabelTree(HeadLayer):
     >>> head = tf_hsm.layers.LabelTree(tf_hsm.Tree.balanced(500_000, 100))
     >>> model = keras.Sequential([body, head])
     >>> model.compile("sgd", loss=head.loss,
-    ...               metrics=[tf_hsm.metrics.PrecisionAtK(5)])
+    ...               metrics=[tf_hsm.metrics.PrecisionAtK(head, 5)])
     >>> model.fit(x, labels)
 
     Labels are `[..., M]` integers, where negative numbers stand for none, or
     ragged. An input without labels is trained on too: all its labels are wrong.
     The layer is also an endpoint, `head(hidden, labels)`, and `top_k` and
-    `log_prob` take KerasTensors: see `HierarchicalSoftmax`. Trained,
-    `head(inputs)` is the most probable label of each input.
+    `log_prob` take KerasTensors: see `HierarchicalSoftmax`.
+    `predict_class` returns the most probable label of each input.
 
     Args:
       tree: a `tf_hsm.Tree`, whose classes are the labels.
@@ -57,6 +60,16 @@ class LabelTree(HeadLayer):
         `counts` are of another tree, or there are no biases for them.
     """
 
+    _unsupported = (
+        "several_labels",
+        "node_labels",
+        "label_smoothing",
+        "smoothing_prior",
+        "class_weights",
+        "focal_gamma",
+        "z_loss",
+    )
+
     def __init__(
         self,
         tree,
@@ -76,15 +89,28 @@ class LabelTree(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        given = locals()
         check_tree(tree)
         check_not_pinned(tree, "a label tree")
         check_label_counts(counts, tree, use_bias)
         super().__init__(
-            tree.num_classes,
             lambda: [tree],
-            given,
             LabelSetObjective(tree.num_classes, ignore_class),
+            RowSpec(
+                use_bias=use_bias,
+                kernel_initializer=kernel_initializer,
+                bias_initializer=bias_initializer,
+            ),
+            RowOptions(
+                kernel_regularizer=kernel_regularizer,
+                bias_regularizer=bias_regularizer,
+                kernel_constraint=kernel_constraint,
+                bias_constraint=bias_constraint,
+            ),
+            InPlace(
+                optimizer=optimizer,
+                stochastic_rounding=stochastic_rounding,
+                seed=seed,
+            ),
             **kwargs,
         )
         self.tree = tree

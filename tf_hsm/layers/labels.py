@@ -65,16 +65,6 @@ def pruned_label(label, pruned, is_row=False):
     return found
 
 
-def check_integers(values, name):
-    """Raises a TypeError unless values, which `name` says, are integers."""
-    dtype = tf.as_dtype(values.dtype)
-    if not dtype.is_integer:
-        raise TypeError(
-            f"{name} must be integers, but are {dtype.name}; as an input of a "
-            'model, make them a keras.Input(..., dtype="int64")'
-        )
-
-
 def of_known_rank(labels, inputs):
     """Returns labels `[...]` of a function that was traced for two shapes.
 

@@ -1,11 +1,9 @@
-"""How a head reads labels, and what its training minimizes.
+"""How a head reads labels, and what their losses are.
 
 An objective takes labels and a `tf_hsm.heads` head to losses. It knows no Keras
-layer. In training it minimizes
+layer. The loss of a label is
 
     class weight of the label * focal loss of (the smoothed loss of the label)
-
-and outside training the loss itself.
 """
 
 import dataclasses
@@ -14,8 +12,6 @@ import typing
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm._head_output import LabelLosses
-from tf_hsm.heads.bags import repeated
 from tf_hsm.heads.head import PathOptions
 from tf_hsm.layers.class_arrays import (
     PACKED,
@@ -25,7 +21,6 @@ from tf_hsm.layers.class_arrays import (
 )
 from tf_hsm.layers.labels import (
     as_label,
-    check_integers,
     loss_dtype,
     of_known_rank,
     pruned_label,
@@ -37,6 +32,23 @@ from tf_hsm.tree import pruning
 
 # The label of masked positions: no class, and nobody's ignore_class.
 _MASKED = -(2**63)
+
+
+class LabelLosses(typing.NamedTuple):
+    """The losses of labels, in nats.
+
+    Attributes:
+      losses: `[...]`, one for each input.
+      mask: `[...]` bool, the inputs whose losses count; None when all do.
+      weights: the weights of the inputs, broadcast from the left; or None.
+      mass: where each of several labels has a weight, their sum `[...]` for
+        each input; else None.
+    """
+
+    losses: tf.Tensor
+    mask: tf.Tensor | None
+    weights: tf.Tensor | None
+    mass: tf.Tensor | None = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -67,8 +79,6 @@ class Objective:
     class_weights: typing.Any = None
     focal_gamma: float = 0.0
     z_loss: float = 0.0
-    # Whether several labels may have weights.
-    weighs_labels: typing.ClassVar[bool] = True
     # The last head, and what its `prior` returned for the smoothing prior.
     _prior: tuple = dataclasses.field(default=(None, None), init=False)
 
@@ -121,7 +131,7 @@ class Objective:
             if is_wrong:
                 raise ValueError(message)
 
-    def losses(self, head, batch, inputs_mask, label_weights, reduction):
+    def losses(self, head, batch, inputs_mask, sample_weight, plain=False):
         """Returns the `LabelLosses` of a batch of labels.
 
         Args:
@@ -129,51 +139,40 @@ class Objective:
           batch: a `Batch` whose labels are `[...]` or `[..., 1]` integers; with
             `several_labels` `[..., M]` or ragged.
           inputs_mask: `[...]` bool, the inputs that count; None when all do.
-          label_weights: with `several_labels`, the weight of each label in the
-            loss of its input; None for their mean.
-          reduction: with `batch.step`, the `Reduction` by which the losses
-            become the total that the step minimizes.
+          sample_weight: the weights of inputs; or, with `several_labels`, the
+            weight of each label in the loss of its input; None for their mean.
+          plain: whether to return -log p(label) without label smoothing, class
+            weights, the focal loss and z-loss.
         """
-        batch = batch.replace(path=self._path(head, batch.training))
-        if self.several_labels:
-            return self._losses_of_several(
-                head, batch, inputs_mask, label_weights, reduction
-            )
-        batch, mask = self._read_masked(batch, inputs_mask)
-        if batch.step is not None:
-            dtype = loss_dtype(head)
-            weights = reduction.loss_weights(batch.labels, mask, dtype)
-            batch = batch.replace(loss_weights=weights)
-        return LabelLosses(self._minimized(head, batch), mask)
-
-    def _losses_of_several(
-        self, head, batch, inputs_mask, label_weights, reduction
-    ):
-        dtype = loss_dtype(head)
-        label_weights = label_sets.of_same_rows(label_weights, batch.labels)
+        batch = batch.replace(path=self._path(head, plain))
+        if not self.several_labels:
+            batch, mask = self._read_masked(batch, inputs_mask)
+            losses = self._minimized(head, batch, plain)
+            return LabelLosses(losses, mask, sample_weight)
+        labels, inputs = batch.labels, batch.inputs
+        weights, label_weights = split_weights(sample_weight, labels)
+        label_weights = label_sets.of_same_rows(label_weights, labels)
         tree = head.tree_heads()[0].tree if self.node_labels else None
-        labels = self.read_sets(batch.labels, batch.inputs, inputs_mask, tree)
+        labels = self.read_sets(labels, inputs, inputs_mask, tree)
         mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
+        dtype = loss_dtype(head)
         if label_weights is None:
-            shares = label_sets.shares(labels, dtype)
+            shares, mass = label_sets.shares(labels, dtype), None
         else:
             shares = label_sets.weights(label_weights, labels, dtype)
+            mass = tf.reduce_sum(shares, -1)
         batch = batch.replace(
             labels=labels,
-            inputs=repeated(batch.inputs, labels),
+            inputs=label_sets.repeated(inputs, labels),
             ignored=[label_sets.NONE],
         )
-        if batch.step is not None:
-            weights = reduction.loss_weights(mask, mask, dtype)
-            weights = shares * weights[..., tf.newaxis]
-            batch = batch.replace(loss_weights=weights)
-        each = self._minimized(head, batch)
+        each = self._minimized(head, batch, plain)
         losses = tf.reduce_sum(shares * each, -1)
-        return LabelLosses(losses, mask, each, labels)
+        return LabelLosses(losses, mask, weights, mass)
 
-    def _path(self, head, training):
-        """The `PathOptions`; evaluation has no label smoothing and z-loss."""
-        if not training:
+    def _path(self, head, plain):
+        """The `PathOptions`; plain losses have no label smoothing or z-loss."""
+        if plain:
             return PathOptions(nodes=self.node_labels)
         if not self.label_smoothing:
             return PathOptions(nodes=self.node_labels, z_loss=self.z_loss)
@@ -189,7 +188,7 @@ class Objective:
     def _read_masked(self, batch, inputs_mask):
         """Returns a batch with one label for each input, and their mask."""
         labels, mask = self.read_one(batch.labels, batch.inputs, inputs_mask)
-        ignored = arguments.ignored_labels(self.ignore_class)
+        ignored = [] if self.ignore_class is None else [self.ignore_class]
         if inputs_mask is not None:
             # A masked input may have any label, whose loss is 0.
             labels = tf.where(
@@ -200,30 +199,16 @@ class Objective:
             ignored.append(_MASKED)
         return batch.replace(labels=labels, ignored=ignored), mask
 
-    def _minimized(self, head, batch):
-        """The losses of a batch; in training, what is minimized for each."""
-        if not batch.training:
-            return head.losses(batch)
-        class_weights = slopes = None
-        weights = batch.loss_weights
-        if self.class_weights is not None:
-            class_weights = self._weights_of(batch.labels, head)
-            if weights is not None:
-                weights *= class_weights
-        if self.focal_gamma and weights is not None:
-            # A step needs to know how the focal losses are about to change.
-            before = head.losses(batch.replace(step=None, loss_weights=None))
-            slopes = focal.slopes(before, self.focal_gamma)
-            weights *= slopes
-        losses = head.losses(batch.replace(loss_weights=weights))
-        if self.focal_gamma:
-            if slopes is None:
-                slopes = focal.slopes(losses, self.focal_gamma)
+    def _minimized(self, head, batch, plain):
+        losses = head.losses(batch)
+        if self.focal_gamma and not plain:
+            slopes = focal.slopes(losses, self.focal_gamma)
             losses = focal.values(losses, slopes, self.focal_gamma)
-        if class_weights is None:
+        if self.class_weights is None or plain:
             return losses
         # A class weight of 0 cancels even an infinite loss.
-        return tf.math.multiply_no_nan(losses, class_weights)
+        weights = self._weights_of(batch.labels, head)
+        return tf.math.multiply_no_nan(losses, weights)
 
     def _weights_of(self, labels, head):
         """The weight of each label's class; any number for no class."""
@@ -247,8 +232,6 @@ class Objective:
           TypeError: labels are not integers.
           ValueError: labels and inputs do not fit.
         """
-        labels = arguments.dense("labels", labels)
-        check_integers(labels, "labels")
         labels = arguments.integers(labels)
         if labels.shape.rank is None:
             labels = of_known_rank(labels, inputs)
@@ -260,8 +243,8 @@ class Objective:
                 f"inputs, {inputs.shape}, without the last dimension"
             )
         mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
-        counted = arguments.counted(labels, self.ignore_class)
-        if counted is not None:
+        if self.ignore_class is not None:
+            counted = tf.not_equal(labels, self.ignore_class)
             mask = counted if mask is None else tf.logical_and(mask, counted)
         return labels, mask
 
@@ -294,12 +277,6 @@ class Objective:
         if not self.several_labels:
             return sample_weight, None
         return split_weights(sample_weight, labels)
-
-    def label_mass(self, labels, inputs, label_weights, dtype):
-        """Returns the sum `[...]` of the weights of each input's labels."""
-        labels = label_sets.read(labels, inputs, self.ignore_class)
-        given = label_sets.weights(label_weights, labels, dtype)
-        return tf.reduce_sum(given, -1)
 
     def for_classes(self, num_classes):
         """Returns the objective for more classes.

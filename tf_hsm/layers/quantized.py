@@ -18,13 +18,9 @@ from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers.in_place import InPlace
-from tf_hsm.runtime import (
-    private_keras,
-    private_tensorflow,
-    quantized_rows,
-    row_parts,
-)
+from tf_hsm.runtime import private_keras, quantized_rows, row_parts
 from tf_hsm.runtime.quantized_rows import QuantizedRows
+from tf_hsm.runtime.replicas import copies_of, strategy_of
 
 _POLICIES = {"int8": "int8", "int4": f"int4/{quantized_rows.BLOCK}"}
 _HEADS = (TreeHead, LabelTreeHead, BagHead, ClusterHead, ShardedHead)
@@ -145,6 +141,8 @@ def quantize(layer, mode):
         )
     _check_rows(layer._head.tree_heads())
     # An error so far has changed nothing.
+    if layer.in_place.anchor is not None:
+        private_keras.untrack(layer, layer.in_place.anchor)
     del layer.optimizer  # TensorFlow tracks an attribute until it is deleted
     layer.in_place, layer.optimizer = InPlace(), None
     private_keras.mark_quantized(layer)
@@ -161,7 +159,7 @@ def _quantize_part(layer, number):
     head = layer._head.tree_heads()[number]
     old = head.weights
     placement = row_parts.placement_of(old)
-    with row_parts.beside(old), private_tensorflow.strategy_of(old):
+    with row_parts.beside(old), strategy_of(old):
         new = make_rows(layer, old.name, *old.shape, placement.device)
     place(new, placement)
     new.assign(old.value)
@@ -217,7 +215,7 @@ def _refusal(layer, mode):
 
 
 def _is_on_cpu(variable):
-    copies = private_tensorflow.copies_of(variable)
+    copies = copies_of(variable)
     devices = [tf.DeviceSpec.from_string(copy.device) for copy in copies]
     is_placed = row_parts.placement_of(variable).device is not None
     may_be_any = is_placed or len(copies) > 1

@@ -1,7 +1,7 @@
 """Heads with a shard on each replica of a strategy."""
 
 from tf_hsm.distribute.devices import devices_of_replicas, replicas_here
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime.replicas import copies_of
 
 # The value of `devices` for such a head.
 REPLICAS = "replicas"
@@ -70,7 +70,7 @@ def check_replicas(layer, made_for):
                 "the replicas of one process; restore the head in one process"
             )
         return
-    copies = private_tensorflow.copies_of(layer.optimizer.iterations)
+    copies = copies_of(layer.optimizer.iterations)
     if len(copies) != len(replicas_here()):
         raise ValueError(
             f"{layer.name}: its optimizer was not made for {len(devices)} "

@@ -45,6 +45,8 @@ class RowOptions:
         """Makes objects of names and configs."""
         for name, module in _MODULES.items():
             setattr(self, name, module.get(getattr(self, name)))
+        regularizers = (self.kernel_regularizer, self.bias_regularizer)
+        self.has_regularizer = any(r is not None for r in regularizers)
 
     def check_none(self):
         """Raises a ValueError if there is one, for an update in place."""

@@ -10,6 +10,10 @@ from tf_hsm.layers import growth, pruning
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
 from tf_hsm.tree.pruning import sums
@@ -20,9 +24,10 @@ from tf_hsm.tree.pruning import sums
 class SampledSoftmax(HeadLayer):
     """A flat softmax that is trained on a sample of the classes.
 
-    In training, an example is scored against its label and S other classes,
-    which are drawn anew for each batch. With the expected counts q(c) of the
-    draw and z_c = w_c . x + b_c, the loss of label y is
+    Where a gradient tape records, as in `fit`, an example is scored against its
+    label and S other classes, which are drawn anew for each batch. With the
+    expected counts q(c) of the draw and z_c = w_c . x + b_c, the loss of label
+    y is
 
         lse over y and the drawn c != y of (z_c - log q(c)) - (z_y - log q(y))
 
@@ -34,11 +39,10 @@ class SampledSoftmax(HeadLayer):
     and of the drawn classes. With S = N its value equals the full softmax;
     with fewer it is another loss, with a lower value.
 
-    Otherwise, in `evaluate` and in a call that is not for training, the loss is
-    the loss of the full softmax, over all N classes. So are `log_probs`,
-    `log_prob`, `top_k`, `sample` and `predict`. `tf_hsm.metrics.Perplexity`
-    thus is the perplexity of the sampled loss in `fit`, and the true one in
-    `evaluate`.
+    Without a tape, as in `evaluate`, the loss is the loss of the full softmax,
+    over all N classes. `log_probs`, `log_prob`, `top_k`, `sample` and
+    `predict_class` use all classes too. So does `tf_hsm.metrics.Perplexity`:
+    in `fit` it costs a full softmax at each step.
 
     It is used as `tf_hsm.layers.HierarchicalSoftmax` is: in `compile(loss=
     head.loss)`, or with labels as an input of the model.
@@ -69,8 +73,8 @@ class SampledSoftmax(HeadLayer):
       {loss}
       {row_options}
 
-    In training, regularizers and constraints are for the rows of the labels and
-    of the drawn classes.
+    Where the loss is sampled, regularizers and constraints are for the rows of
+    the labels and of the drawn classes.
 
     Attributes:
       kernel: the weights, `[N, width]`.
@@ -85,6 +89,15 @@ class SampledSoftmax(HeadLayer):
 
     sampler = option("_draws", "sampler")
     power = option("_draws", "power")
+
+    _unsupported = (
+        "node_labels",
+        "label_smoothing",
+        "smoothing_prior",
+        "z_loss",
+        "optimizer",
+        "stochastic_rounding",
+    )
 
     def __init__(
         self,
@@ -109,10 +122,31 @@ class SampledSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        given = locals()
         num_classes = _checks.check_int("num_classes", num_classes, 1)
         num_sampled = _checks.check_int("num_sampled", num_sampled, 1)
-        super().__init__(num_classes, list, given, **kwargs)
+        super().__init__(
+            list,
+            Objective(
+                num_classes,
+                ignore_class=ignore_class,
+                several_labels=several_labels,
+                class_weights=class_weights,
+                focal_gamma=focal_gamma,
+            ),
+            RowSpec(
+                use_bias=use_bias,
+                kernel_initializer=kernel_initializer,
+                bias_initializer=bias_initializer,
+            ),
+            RowOptions(
+                kernel_regularizer=kernel_regularizer,
+                bias_regularizer=bias_regularizer,
+                kernel_constraint=kernel_constraint,
+                bias_constraint=bias_constraint,
+            ),
+            InPlace(seed=seed),
+            **kwargs,
+        )
         if sampler not in SAMPLERS:
             raise ValueError(
                 f"sampler is {sampler!r}; it must be one of {SAMPLERS}"

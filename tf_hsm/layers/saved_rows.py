@@ -8,7 +8,7 @@ import numpy as np
 
 from tf_hsm.runtime import (
     private_keras,
-    private_legacy_files,
+    private_saving,
     row_order,
     row_parts,
 )
@@ -124,4 +124,4 @@ def _in_legacy_files(layer):
     ]
 
 
-private_legacy_files.extend(_in_legacy_files)
+private_saving.extend_legacy_files(_in_legacy_files)

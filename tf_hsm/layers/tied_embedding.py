@@ -6,18 +6,18 @@ from tf_hsm.runtime import private_keras
 from tf_hsm.tree import Tree
 
 
-def check(embedding, tree, given):
+def check(embedding, tree, **others):
     """Checks what a head is to be tied with.
 
     Args:
       embedding: the argument `tied_to`.
       tree: the tree of the head.
-      given: all arguments of the head's constructor, by name.
+      **others: the arguments of the head that must be None.
 
     Raises:
       TypeError: `embedding` is not a `keras.layers.Embedding`.
-      ValueError: `tree` is not `Tree.flat(input_dim)`, or another argument is
-        not possible beside `tied_to`.
+      ValueError: `tree` is not `Tree.flat(input_dim)`, or one of `others` is
+        not None.
     """
     if not isinstance(embedding, keras.layers.Embedding):
         raise TypeError(
@@ -44,7 +44,7 @@ def check(embedding, tree, given):
         "kernel_constraint": "give the Embedding an embeddings_constraint",
     }
     for name, reason in reasons.items():
-        if given[name] is not None:
+        if others[name] is not None:
             raise ValueError(f"{name} is not possible with tied_to: {reason}")
 
 

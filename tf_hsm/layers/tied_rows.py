@@ -1,45 +1,31 @@
 """The rows of an adaptive softmax as the vectors of an input embedding."""
 
-import functools
-
 import tensorflow as tf
 
 from tf_hsm.heads import cluster_vectors
-from tf_hsm.layers import quantized
+from tf_hsm.layers import in_place, quantized
 from tf_hsm.layers.replicated import is_over_replicas
-from tf_hsm.ops.in_place_step import rule_of
-from tf_hsm.ops.rows_step import gather_to_step
 from tf_hsm.runtime import gradients
 
 
 def vectors(layer, classes):
     """Returns the vectors `[..., width]` of classes; see `embed`."""
-    return _vectors(
-        layer,
-        classes,
-        lambda table, rows: gradients.look_up(table.value, rows),
+    check_embeds(layer)
+    quantized.check_floats(layer, "an embedding")
+    layer.row_variables()  # an error if the layer is not built
+    step = layer.in_place.step(layer)
+    look_up = _look_up if step is None else step.gather
+    found = cluster_vectors.vectors(layer._head, classes, look_up)
+    found = tf.cast(found, layer.compute_dtype)
+    if step is not None:
+        return found
+    return layer.in_place.without_gradient(
+        layer, found, "these vectors", in_place.NO_TAPE
     )
 
 
-def vectors_to_step(layer, classes):
-    """Returns vectors whose rows make a step in the backward pass.
-
-    Raises:
-      ValueError: the rows would be rounded at random.
-    """
-    is_rounding = layer.stochastic_rounding is not False
-    if layer.variable_dtype == "bfloat16" and is_rounding:
-        raise ValueError(
-            f"{layer.name}: bfloat16 rows that embed are rounded to nearest "
-            "in their step; say stochastic_rounding=False, or leave out "
-            "the layer's optimizer"
-        )
-    look_up = functools.partial(
-        gather_to_step,
-        optimizer=layer.optimizer,
-        rule=rule_of(layer.optimizer),
-    )
-    return _vectors(layer, classes, look_up)
+def _look_up(table, rows):
+    return gradients.look_up(table.value, rows)
 
 
 def check_embeds(layer):
@@ -55,11 +41,3 @@ def check_embeds(layer):
             f"{layer.name} embeds classes only if it is made with "
             "width, the width of its inputs"
         )
-
-
-def _vectors(layer, classes, look_up):
-    check_embeds(layer)
-    quantized.check_floats(layer, "an embedding")
-    layer.row_variables()  # an error if the layer is not built
-    found = cluster_vectors.vectors(layer._head, classes, look_up)
-    return tf.cast(found, layer.compute_dtype)

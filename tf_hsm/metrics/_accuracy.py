@@ -3,7 +3,12 @@
 import keras
 from keras import ops
 
-from tf_hsm.metrics._of_the_best import OfTheBest, find_labels, read_labels
+from tf_hsm.metrics._of_the_best import (
+    OfTheBest,
+    best_classes,
+    find_labels,
+    read_labels,
+)
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -15,11 +20,13 @@ class TopKAccuracy(OfTheBest):
     The classes are found by exact search through the tree
     (`tf_hsm.hierarchical_softmax_top_k`), so that it costs more than a loss: in
     `model.compile(weighted_metrics=[...])` it runs at each training step too,
-    before the head has changed. Ignored and masked labels do not count.
+    after the step, on the hidden vectors from before it. Ignored and masked
+    labels do not count.
 
     Labels are `[...]` or `[..., 1]`, one for each input.
 
     Args:
+      head: a layer of `tf_hsm.layers`.
       k: how many classes, at least 1; where the tree has fewer, all.
       name: the name of the metric; None: `top_<k>_accuracy`.
       dtype: the type of the sums, float32 by default.
@@ -30,20 +37,19 @@ class TopKAccuracy(OfTheBest):
 
     default_name = "top_{}_accuracy"
 
-    def __init__(self, k=5, *, name=None, dtype=None):
+    def __init__(self, head, k=5, *, name=None, dtype=None):
         """See the class."""
-        super().__init__(k, name, dtype)
+        super().__init__(head, k, name, dtype)
 
-    def _scores(self, output, labels, mask, sample_weight):
-        layer = output.layer
-        if layer.several_labels:
+    def _scores(self, head, hidden, labels, mask, sample_weight):
+        if head.several_labels:
             raise ValueError(
-                f"{self.name} is for one label per input, but {layer.name} has "
+                f"{self.name} is for one label per input, but {head.name} has "
                 "several labels: take tf_hsm.metrics.PrecisionAtK"
             )
-        labels, mask = layer.objective.read_one(labels, output.inputs, mask)
-        classes = output.best_classes(min(self.k, layer.num_classes))
-        hits = ops.any(layer.hits(classes, labels), -1)
+        labels, mask = head.objective.read_one(labels, hidden, mask)
+        classes = best_classes(head, hidden, self.k)
+        hits = ops.any(head.hits(classes, labels), -1)
         return hits, mask, sample_weight
 
 
@@ -62,6 +68,7 @@ class PrecisionAtK(OfTheBest):
     a multi-hot matrix there is `tf_hsm.label_lists`.
 
     Args:
+      head: a layer of `tf_hsm.layers`.
       k: how many labels, at least 1 and at most as the head has classes.
       name: the name of the metric; None: `precision_at_<k>`.
       dtype: the type of the sums, float32 by default.
@@ -72,20 +79,19 @@ class PrecisionAtK(OfTheBest):
 
     default_name = "precision_at_{}"
 
-    def __init__(self, k=1, *, name=None, dtype=None):
+    def __init__(self, head, k=1, *, name=None, dtype=None):
         """See the class."""
-        super().__init__(k, name, dtype)
+        super().__init__(head, k, name, dtype)
 
-    def _scores(self, output, labels, mask, sample_weight):
-        layer = output.layer
-        if self.k > layer.num_classes:
+    def _scores(self, head, hidden, labels, mask, sample_weight):
+        if self.k > head.num_classes:
             raise ValueError(
-                f"{self.name}: k = {self.k}, but {layer.name} has "
-                f"{layer.num_classes} classes"
+                f"{self.name}: k = {self.k}, but {head.name} has "
+                f"{head.num_classes} classes"
             )
         labels, mask, sample_weight = read_labels(
-            output, labels, mask, sample_weight, as_sets=True
+            head, hidden, labels, mask, sample_weight, as_sets=True
         )
-        found = find_labels(layer, output.best_classes(self.k), labels)
+        found = find_labels(head, best_classes(head, hidden, self.k), labels)
         precision = ops.mean(ops.cast(ops.any(found, -2), self.dtype), -1)
         return precision, mask, sample_weight

@@ -1,77 +1,94 @@
 """What the metrics of the k most probable classes have in common."""
 
-import functools
-
 import keras
 import tensorflow as tf
 from keras import ops
 
-from tf_hsm import _checks, _compiled_model, _head_output
-from tf_hsm._reduction import broadcast_weights
+from tf_hsm import _checks
+from tf_hsm._head_reference import HeadReference, check_hidden, reference_to
+from tf_hsm.losses import broadcast_weights
 from tf_hsm.runtime import label_sets, private_keras
 
 
-def telling_lost_values(update_state):
-    """Decorates a metric's `update_state`."""
+class HeadMetric(keras.metrics.Metric):
+    """A metric of a head, which a model of a file finds by the head's name.
 
-    @functools.wraps(update_state)
-    def update(self, y_true, y_pred, sample_weight=None):
-        with _head_output.lost_values_told(y_pred):
-            update_state(self, y_true, y_pred, sample_weight)
+    Args:
+      head: a layer of `tf_hsm.layers`; None where the metric needs no head.
+      name: the name of the metric.
+      dtype: the type of the sums.
 
-    return update
+    Raises:
+      TypeError: `head` is something else.
+    """
+
+    def __init__(self, head, name, dtype):
+        """See the class."""
+        super().__init__(name=name, dtype=dtype)
+        self.reference = None if head is None else reference_to(head)
+
+    def get_config(self):
+        """Returns the arguments of the constructor, the head by its name."""
+        name = self.reference and self.reference.name
+        return {**super().get_config(), "head": name}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the metric that `get_config` described."""
+        name = config.pop("head", "")
+        # Files of earlier versions have no name.
+        head = None if name is None else HeadReference.of_file(name or None)
+        return cls(head, **config)
 
 
-class OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
+class OfTheBest(HeadMetric):
     """The mean over the inputs of a score of their k most probable classes.
 
-    A subclass has a `default_name`, and `_scores(output, labels, mask,
-    sample_weight)`, which takes the `HeadOutput`, labels and weights as given,
-    and the mask of `y_pred` or None. It returns the scores `[...]` of inputs;
+    A subclass has a `default_name`, and `_scores(head, hidden, labels, mask,
+    sample_weight)`, which takes hidden vectors, their Keras mask or None, and
+    labels and weights as given. It returns the scores `[...]` of inputs;
     `[...]` bool, the inputs that count, or None; and weights that broadcast
     from the left, or None.
 
     Args:
+      head: the head.
       k: how many classes.
       name: the name of the metric; None: `default_name` with k in it.
       dtype: the type of the sums.
 
     Raises:
+      TypeError: `head` is no layer of `tf_hsm.layers`.
       ValueError: `k` is below 1.
     """
 
-    def __init__(self, k, name, dtype):
+    def __init__(self, head, k, name, dtype):
         """See the class."""
         self.k = _checks.as_integer("k", k)
         if self.k < 1:
             raise ValueError(f"k = {k} is below 1")
-        super().__init__(
-            name=name or self.default_name.format(self.k), dtype=dtype
-        )
+        name = name or self.default_name.format(self.k)
+        super().__init__(reference_to(head), name, dtype)
         self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
 
-    @telling_lost_values
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
 
         Args:
-          y_true: labels, in the shape that the class describes; not used when
-            `y_pred` are a head's losses.
-          y_pred: what a head returned for its inputs, or for these and labels.
+          y_true: labels, in the shape that the class describes.
+          y_pred: the hidden vectors `[..., width]`, with a Keras mask or not.
           sample_weight: broadcast from the left to the inputs; or None.
 
         Raises:
-          ValueError: `y_pred` did not come from a head, or the metric cannot
-            score the classes of this head.
+          ValueError: `y_pred` are no hidden vectors of the head, or the metric
+            cannot score the classes of this head.
         """
-        if _head_output.is_placeholder(y_pred):
+        if private_keras.in_symbolic_scope():
             return
-        output = _head_output.require(y_pred, or_losses=True)
-        labels = y_true if output.labels is None else output.labels
-        scores, mask, sample_weight = self._scores(
-            output, labels, private_keras.mask_of(y_pred), sample_weight
-        )
-        self._add(self.mean, scores, mask, sample_weight)
+        head, mask = self.reference.get(), private_keras.mask_of(y_pred)
+        with head._lost_values_told():
+            hidden = check_hidden(head, y_pred)
+            scores = self._scores(head, hidden, y_true, mask, sample_weight)
+            self._add(self.mean, *scores)
 
     def _add(self, mean, scores, mask, sample_weight):
         """Adds the scores `[...]` of inputs to a `keras.metrics.Mean`."""
@@ -95,11 +112,17 @@ class OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
         return {**super().get_config(), "k": self.k}
 
 
-def read_labels(output, labels, mask, sample_weight, as_sets=False):
+def best_classes(head, hidden, k):
+    """Returns the k most probable classes `[..., k]`, or all."""
+    return head.top_k(hidden, min(k, head.num_classes)).classes
+
+
+def read_labels(head, hidden, labels, mask, sample_weight, as_sets=False):
     """Reads one label for each input, or several.
 
     Args:
-      output: a `HeadOutput`.
+      head: the head.
+      hidden: `[..., width]`.
       labels: labels as the head takes them.
       mask: `[...]` bool, the inputs that count; or None.
       sample_weight: as for `update_state`.
@@ -109,9 +132,9 @@ def read_labels(output, labels, mask, sample_weight, as_sets=False):
       Labels `[..., M]` int64, each one once, and -1 where there is none; the
       inputs that count, `[...]` bool or None; and the weights of inputs.
     """
-    objective = output.layer.objective
-    if not (output.layer.several_labels or as_sets):
-        labels, mask = objective.read_one(labels, output.inputs, mask)
+    objective = head.objective
+    if not (head.several_labels or as_sets):
+        labels, mask = objective.read_one(labels, hidden, mask)
         labels = tf.cast(labels, tf.int64)
         if mask is not None:
             labels = tf.where(
@@ -123,7 +146,7 @@ def read_labels(output, labels, mask, sample_weight, as_sets=False):
     if of_labels is None or of_labels.shape[-1] != 1:
         sample_weight = weights
     labels = objective.read_sets(
-        labels, output.inputs, tree=getattr(output.layer, "tree", None)
+        labels, hidden, tree=getattr(head, "tree", None)
     )
     labels = tf.sort(tf.cast(labels, tf.int64), -1)
     none = tf.constant(label_sets.NONE, tf.int64)
@@ -135,23 +158,22 @@ def read_labels(output, labels, mask, sample_weight, as_sets=False):
         ],
         -1,
     )
-    # The mask of losses leaves out the inputs without a label too.
-    return labels, output.inputs_mask, sample_weight
+    return labels, mask, sample_weight
 
 
-def find_labels(layer, classes, labels):
+def find_labels(head, classes, labels):
     """Returns which classes `[..., k]` are labels `[..., M]`: `[..., M, k]`.
 
     With `node_labels`, a class is a label if it is at or below the label's row.
     """
-    hits = layer.hits(classes[..., tf.newaxis, :], labels)
+    hits = head.hits(classes[..., tf.newaxis, :], labels)
     return hits & (labels != label_sets.NONE)[..., tf.newaxis]
 
 
-def refuse_node_labels(metric, layer):
-    """Raises a ValueError if the labels of a layer are rows of its tree."""
-    if getattr(layer, "node_labels", False):
+def refuse_node_labels(metric, head):
+    """Raises a ValueError if the labels of a head are rows of its tree."""
+    if head.node_labels:
         raise ValueError(
-            f"{metric.name} needs labels that are classes, but {layer.name} "
+            f"{metric.name} needs labels that are classes, but {head.name} "
             "has node_labels=True; take tf_hsm.metrics.RecallAtK"
         )

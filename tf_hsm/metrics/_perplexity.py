@@ -3,71 +3,67 @@
 import keras
 from keras import ops
 
-from tf_hsm import _compiled_model, _head_output
-from tf_hsm._reduction import broadcast_weights
-from tf_hsm.metrics._of_the_best import telling_lost_values
+from tf_hsm.losses import broadcast_weights
+from tf_hsm.metrics._of_the_best import HeadMetric
 from tf_hsm.runtime import private_keras
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
+class Perplexity(HeadMetric):
     """The exponential of the mean loss per label, over all batches so far.
 
-    In `model.compile(metrics=[...])`, with a model whose output is a head's, it
-    takes the losses that the training loss has made already. Ignored and
-    masked labels do not count.
+    >>> model.compile("adam", head.loss, [tf_hsm.metrics.Perplexity(head)])
+
+    The loss is -log p(label) over all classes: without label smoothing, class
+    weights, the focal loss and z-loss, and for a `SampledSoftmax` without
+    sampling. Ignored and masked labels do not count.
+
+    In `fit` the metric computes the losses once more, after the step, on the
+    hidden vectors from before it. Where the loss is plain, exp(loss) costs
+    nothing: take the metric for `evaluate` alone, or leave it out.
 
     Args:
+      head: a layer of `tf_hsm.layers`. Or None: `y_pred` are then losses, such
+        as those that `head(inputs, labels)` returns.
       name: the name of the metric.
       dtype: the type of the sums, float32 by default.
+
+    Raises:
+      TypeError: `head` is something else.
     """
 
-    def __init__(self, *, name="perplexity", dtype=None):
+    def __init__(self, head, *, name="perplexity", dtype=None):
         """See the class."""
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(head, name=name, dtype=dtype)
         self.total = self.add_weight(name="total", initializer="zeros")
         self.count = self.add_weight(name="count", initializer="zeros")
 
-    @telling_lost_values
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
 
         Args:
-          y_true: labels, `[...]` or `[..., 1]`; not used when `y_pred` are
+          y_true: labels, as the head takes them; not used where `y_pred` are
             losses.
-          y_pred: the output of a head, `[..., width]`; or losses in nats,
-            `[...]`.
+          y_pred: the hidden vectors `[..., width]`; or losses in nats, `[...]`.
+            They may have a Keras mask.
           sample_weight: broadcast from the left to the losses; or None. For
             inputs with several labels, `[..., M]`: the mean is then over the
             sum of the weights.
 
         Raises:
-          ValueError: `y_pred` is neither.
+          ValueError: `y_pred` are no hidden vectors of the head.
         """
-        if _head_output.is_placeholder(y_pred):
+        if private_keras.in_symbolic_scope():
             return
-        output, mass = _head_output.find(y_pred), None
-        if output is not None and output.labels is None:
-            objective = output.layer.objective
-            sample_weight, label_weights = objective.split_weights(
-                sample_weight, y_true
-            )
-            losses, mask, *_ = output.layer.label_losses(
-                output, y_true, label_weights, reuse=True
-            )
-            if label_weights is not None:
-                mass = objective.label_mass(
-                    y_true, output.inputs, label_weights, self.dtype
-                )
-        elif output is not None or _are_losses(y_pred, y_true):
-            losses, mask = y_pred, private_keras.mask_of(y_pred)
-            mass = getattr(output, "label_mass", None)
+        mask, mass = private_keras.mask_of(y_pred), None
+        if self.reference is None:
+            losses = y_pred
         else:
-            raise ValueError(
-                f"y_pred, of shape {tuple(y_pred.shape)}, is neither the "
-                "output of a tf_hsm head nor losses for y_true, of shape "
-                f"{tuple(y_true.shape)}"
-            )
+            head = self.reference.get()
+            with head._lost_values_told():
+                losses, mask, sample_weight, mass = head._find_losses(
+                    y_true, y_pred, sample_weight, mask, plain=True
+                )
         losses = ops.cast(losses, self.dtype)
         weights = ops.ones_like(losses)
         if mask is not None:
@@ -82,11 +78,3 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
     def result(self):
         """Returns the perplexity; 1 before the first label."""
         return ops.exp(ops.divide_no_nan(self.total, self.count))
-
-
-def _are_losses(y_pred, labels):
-    """Returns whether `y_pred` without a head may be losses of labels.
-
-    Scores, `[..., classes]`, have a dimension more than labels, `[...]`.
-    """
-    return labels is None or len(y_pred.shape) <= len(labels.shape)

@@ -8,6 +8,7 @@ from keras import ops
 from tf_hsm import _checks
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
+    best_classes,
     find_labels,
     read_labels,
     refuse_node_labels,
@@ -33,6 +34,7 @@ class PropensityScoredPrecisionAtK(OfTheBest):
     metric raises an error. Masked inputs do not count.
 
     Args:
+      head: a layer of `tf_hsm.layers`.
       counts: `[N]`, how many training examples have each class as a label.
       num_examples: E, the number of training examples.
       k: how many classes, at least 1; where the head has fewer, all.
@@ -50,6 +52,7 @@ class PropensityScoredPrecisionAtK(OfTheBest):
 
     def __init__(
         self,
+        head,
         counts,
         num_examples,
         k=1,
@@ -60,7 +63,7 @@ class PropensityScoredPrecisionAtK(OfTheBest):
         dtype=None,
     ):
         """See the class."""
-        super().__init__(k, name, dtype)
+        super().__init__(head, k, name, dtype)
         counts = np.asarray(counts)
         self.counts = _checks.check_counts(counts, counts.size)
         self.num_examples = _checks.check_int("num_examples", num_examples, 3)
@@ -71,19 +74,20 @@ class PropensityScoredPrecisionAtK(OfTheBest):
         self._gains = 1 + constant * (self.counts + self.b) ** -self.a
         self.largest = keras.metrics.Mean(name="largest", dtype=dtype)
 
-    def _scores(self, output, labels, mask, sample_weight):
-        layer = output.layer
-        refuse_node_labels(self, layer)
-        if self.counts.size != layer.num_classes:
+    def _scores(self, head, hidden, labels, mask, sample_weight):
+        refuse_node_labels(self, head)
+        if self.counts.size != head.num_classes:
             raise ValueError(
                 f"{self.name} has counts of {self.counts.size} classes, but "
-                f"{layer.name} has {layer.num_classes}"
+                f"{head.name} has {head.num_classes}"
             )
         labels, mask, sample_weight = read_labels(
-            output, labels, mask, sample_weight
+            head, hidden, labels, mask, sample_weight
         )
-        k = min(self.k, layer.num_classes)
-        found = ops.any(find_labels(layer, output.best_classes(k), labels), -1)
+        k = min(self.k, head.num_classes)
+        found = ops.any(
+            find_labels(head, best_classes(head, hidden, k), labels), -1
+        )
         table = tf.constant(self._gains, self.dtype)
         gains = tf.gather(table, tf.maximum(labels, 0))
         gains = tf.where(labels != label_sets.NONE, gains, 0)

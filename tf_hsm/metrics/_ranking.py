@@ -7,6 +7,7 @@ from keras import ops
 
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
+    best_classes,
     find_labels,
     read_labels,
     refuse_node_labels,
@@ -29,13 +30,15 @@ class RecallAtK(OfTheBest):
 
     The k best are found by exact search, so the metric costs more than a loss:
     in `model.compile(weighted_metrics=[...])` it runs at each training step
-    too, before the head has changed. Ignored and masked labels do not count. An
-    input of a head with several labels that has none counts as 0.
+    too, after the step, on the hidden vectors from before it. Ignored and
+    masked labels do not count. An input of a head with several labels that has
+    none counts as 0.
 
     Labels are `[...]` or `[..., 1]`; for a head with several labels `[..., M]`
     or ragged, where a negative number stands for no label.
 
     Args:
+      head: a layer of `tf_hsm.layers`.
       k: how many classes, at least 1; where the head has fewer, all.
       name: the name of the metric; None: `recall_at_<k>`.
       dtype: the type of the sums, float32 by default.
@@ -46,16 +49,16 @@ class RecallAtK(OfTheBest):
 
     default_name = "recall_at_{}"
 
-    def __init__(self, k=10, *, name=None, dtype=None):
+    def __init__(self, head, k=10, *, name=None, dtype=None):
         """See the class."""
-        super().__init__(k, name, dtype)
+        super().__init__(head, k, name, dtype)
 
-    def _scores(self, output, labels, mask, sample_weight):
+    def _scores(self, head, hidden, labels, mask, sample_weight):
         labels, mask, sample_weight = read_labels(
-            output, labels, mask, sample_weight
+            head, hidden, labels, mask, sample_weight
         )
-        best = output.best_classes(min(self.k, output.layer.num_classes))
-        found = ops.any(find_labels(output.layer, best, labels), -1)
+        best = best_classes(head, hidden, self.k)
+        found = ops.any(find_labels(head, best, labels), -1)
         recall = ops.divide_no_nan(
             _count(found, self.dtype),
             _count(labels != label_sets.NONE, self.dtype),
@@ -79,6 +82,7 @@ class NDCGAtK(OfTheBest):
     classes: with `node_labels` the metric raises an error.
 
     Args:
+      head: a layer of `tf_hsm.layers`.
       k: how many classes, at least 1; where the head has fewer, all.
       name: the name of the metric; None: `ndcg_at_<k>`.
       dtype: the type of the sums, float32 by default.
@@ -89,17 +93,17 @@ class NDCGAtK(OfTheBest):
 
     default_name = "ndcg_at_{}"
 
-    def __init__(self, k=10, *, name=None, dtype=None):
+    def __init__(self, head, k=10, *, name=None, dtype=None):
         """See the class."""
-        super().__init__(k, name, dtype)
+        super().__init__(head, k, name, dtype)
 
-    def _scores(self, output, labels, mask, sample_weight):
-        refuse_node_labels(self, output.layer)
+    def _scores(self, head, hidden, labels, mask, sample_weight):
+        refuse_node_labels(self, head)
         labels, mask, sample_weight = read_labels(
-            output, labels, mask, sample_weight
+            head, hidden, labels, mask, sample_weight
         )
-        k = min(self.k, output.layer.num_classes)
-        found = find_labels(output.layer, output.best_classes(k), labels)
+        k = min(self.k, head.num_classes)
+        found = find_labels(head, best_classes(head, hidden, k), labels)
         gains = ops.cast(ops.any(found, -2), self.dtype)
         discounts = tf.constant(1 / np.log2(np.arange(2, k + 2)), gains.dtype)
         count = tf.reduce_sum(
@@ -127,6 +131,7 @@ class MeanReciprocalRank(OfTheBest):
     the order of `top_k`. Labels and what counts are as for `RecallAtK`.
 
     Args:
+      head: a layer of `tf_hsm.layers`.
       k: the largest rank that counts, at least 1; where the head has fewer
         classes, the rank is exact.
       name: the name of the metric; None: `mrr_at_<k>`.
@@ -138,34 +143,32 @@ class MeanReciprocalRank(OfTheBest):
 
     default_name = "mrr_at_{}"
 
-    def __init__(self, k=1000, *, name=None, dtype=None):
+    def __init__(self, head, k=1000, *, name=None, dtype=None):
         """See the class."""
-        super().__init__(k, name, dtype)
+        super().__init__(head, k, name, dtype)
 
-    def _scores(self, output, labels, mask, sample_weight):
-        layer = output.layer
+    def _scores(self, head, hidden, labels, mask, sample_weight):
         labels, mask, sample_weight = read_labels(
-            output, labels, mask, sample_weight
+            head, hidden, labels, mask, sample_weight
         )
-        k = min(self.k, layer.num_classes)
-        is_known = output.best is not None and output.best.shape[-1] >= k
-        if is_known or getattr(layer, "node_labels", False):
-            best = output.best_classes(k)
+        k = min(self.k, head.num_classes)
+        if head.node_labels:
+            best = best_classes(head, hidden, k)
         else:
-            bounds = _log_probs_of(layer, labels, output.inputs)
-            best = layer.top_k(output.inputs, k, bounds=bounds).classes
-        found = ops.any(find_labels(layer, best, labels), -2)
+            bounds = _log_probs_of(head, labels, hidden)
+            best = head.top_k(hidden, k, bounds=bounds).classes
+        found = ops.any(find_labels(head, best, labels), -2)
         rank = 1 + ops.argmax(ops.cast(found, "int32"), -1)
         reciprocal = 1 / ops.cast(rank, self.dtype)
         is_found = ops.cast(ops.any(found, -1), self.dtype)
         return is_found * reciprocal, mask, sample_weight
 
 
-def _log_probs_of(layer, labels, inputs):
+def _log_probs_of(head, labels, inputs):
     """Returns a number just below the largest log-probability of labels.
 
     Args:
-      layer: the head.
+      head: the head.
       labels: `[..., M]`, -1 for no label.
       inputs: `[..., width]`.
 
@@ -173,7 +176,7 @@ def _log_probs_of(layer, labels, inputs):
       `[...]`; infinity for an input without labels, which needs no search.
     """
     is_label = labels != label_sets.NONE
-    log_probs = layer.log_prob(tf.where(is_label, labels, 0), inputs)
+    log_probs = head.log_prob(tf.where(is_label, labels, 0), inputs)
     log_probs = tf.where(is_label, log_probs, -np.inf)
     largest = tf.reduce_max(log_probs, -1)
     slack = _SLACK * (1 + tf.abs(largest))

@@ -2,9 +2,11 @@
 
 import tensorflow as tf
 
-from tf_hsm.ops.in_place_step import InPlaceStep, variable_named
+from tf_hsm.ops.loss import loss_options
+from tf_hsm.ops.row_update import RowUpdate, count_step, variable_named
+from tf_hsm.ops.train_step import step_arguments, weights_of_losses
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import arguments, gradients
+from tf_hsm.runtime import arguments, call, gradients
 from tf_hsm.tree import Forest, Tree
 
 
@@ -99,48 +101,35 @@ def hierarchical_softmax_embedding_train_step(
         several replicas; `combiner` is neither of the two, or there are
         `index_weights` but no bags.
     """
-    step = InPlaceStep(
-        weights=weights,
-        biases=biases,
-        labels=labels,
-        tree=tree,
-        optimizer=in_place.get(optimizer),
-        loss_weights=loss_weights,
-        ignore_class=ignore_class,
-        stochastic_rounding=stochastic_rounding,
-        seed=seed,
-        label_smoothing=label_smoothing,
-        nodes=nodes,
-        smoothing_prior=smoothing_prior,
+    update = RowUpdate(
+        weights,
+        biases,
+        in_place.get(optimizer),
+        stochastic_rounding,
+        seed,
     )
-    losses = embedding_losses(step, vectors, indices, combiner, index_weights)
-    step.count(losses)
-    return losses
-
-
-def embedding_losses(step, vectors, indices, combiner, index_weights):
-    """Makes an `InPlaceStep` on a tree and on the embeddings of its inputs.
-
-    Args:
-      step: the step on the weights of the tree.
-      vectors: see `hierarchical_softmax_embedding_train_step`.
-      indices: `[...]`, or bags.
-      combiner: of bags, "mean" or "sum".
-      index_weights: of bags, or None.
-
-    Returns:
-      The losses `[...]`. The step is not counted yet.
-    """
-    bags = _bags(indices, combiner, index_weights, step.weights)
+    labels = arguments.integers(labels)
+    counted = arguments.counted(labels, ignore_class)
+    loss_grads = weights_of_losses(
+        loss_weights, tf.shape(labels), counted, update.dtype
+    )
+    given = step_arguments(
+        update, labels, tree, loss_grads, ignore_class, nodes, vectors
+    )
+    bags = _bags(indices, combiner, index_weights, weights)
     table = variable_named("vectors", vectors)
-    op = step.op("tf_hsm_embedding_train_step", vectors)
-    _check_device("weights", variable_named("weights", step.weights))
+    _check_device("weights", variable_named("weights", weights))
     _check_device("vectors", table)
-    return op(
+    losses = call.op(
+        "tf_hsm_embedding_train_step",
         vectors=table.handle,
-        vector_slots=step.slots("vectors", vectors),
+        vector_slots=update.slots("vectors", vectors),
         **bags,
+        **given,
+        **loss_options(tree, label_smoothing, smoothing_prior),
     )
+    count_step(update.optimizer, losses)
+    return losses
 
 
 def _bags(indices, combiner, weights, table):

@@ -23,7 +23,7 @@ def _of_loss(operation):
     return products * _of_paths(operation, "labels")
 
 
-def _of_loss_grad(operation):
+def _of_kept_loss(operation):
     """The gradients by rows; the losses' own op knows labels and tree."""
     loss = _input(operation, "state").op
     return _of_paths(loss, "labels")
@@ -70,7 +70,10 @@ def _mean_rows(operation):
 
 
 def _weights_shape(operation):
-    return private_tensorflow.shape_of(operation.inputs[0]).as_list()
+    weights = operation.inputs[0]
+    if weights.dtype != tf.resource:
+        return weights.shape.as_list()
+    return private_tensorflow.shape_of_variable(weights).as_list()
 
 
 def _size(tensor):
@@ -114,7 +117,9 @@ def _register(name, flops):
 
 
 _register("TfHsmLoss", _of_loss)
-_register("TfHsmLossGrad", _of_loss_grad)
+_register("TfHsmLossGrad", _of_kept_loss)
+# As if no parameter had moved since the loss.
+_register("TfHsmLossStep", _of_kept_loss)
 _register("TfHsmTrainStep", _of_step)
 _register("TfHsmEmbeddingTrainStep", _of_step)
 # As if each example had labels, and no two of them a group in common.

@@ -9,17 +9,22 @@ and p_r = 1 / (1 + exp(-z_r)),
     P(label | inputs) = the product of p_r over the rows r of the label's path
 """
 
-import dataclasses
-
 import tensorflow as tf
 
 from tf_hsm.ops import rescoring
 from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
-from tf_hsm.ops.in_place_step import InPlaceStep
 from tf_hsm.ops.log_probs import check_not_of_nodes, masked
+from tf_hsm.ops.row_update import RowUpdate, count_step
 from tf_hsm.ops.top_k import BeamTopK, TopK
+from tf_hsm.ops.train_step import step_arguments, weights_of_losses
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import arguments, call, label_sets, private_tensorflow
+from tf_hsm.runtime import (
+    arguments,
+    call,
+    gradients,
+    label_sets,
+    private_tensorflow,
+)
 from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
 from tf_hsm.tree import Tree
@@ -63,6 +68,11 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
       tf.errors.UnimplementedError: a GPU holds the weights.
       ValueError: the tree is pinned.
     """
+    return label_tree_loss_outputs(weights, biases, labels, inputs, tree).loss
+
+
+def label_tree_loss_outputs(weights, biases, labels, inputs, tree):
+    """Calls the op of `label_tree_loss`; see `loss_outputs`."""
     inputs = arguments.dense("inputs", inputs)
     with _place(weights, tree):
         return call.forward(
@@ -73,8 +83,8 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
             labels=_read(labels, inputs, tree),
             **tree_tensors(tree, near=weights)._asdict(),
             ignore_classes=[label_sets.NONE],
-            with_gradients=private_tensorflow.is_recording(),
-        ).loss
+            with_gradients=gradients.is_recording(),
+        )
 
 
 def label_tree_train_step(
@@ -119,20 +129,26 @@ def label_tree_train_step(
         in place, or there are several replicas.
     """
     inputs = arguments.dense("inputs", inputs)
-    step = LabelTreeStep(
-        weights=weights,
-        biases=biases,
-        labels=_read(labels, inputs, tree),
-        tree=tree,
-        optimizer=in_place.get(optimizer),
-        loss_weights=loss_weights,
-        ignore_class=label_sets.NONE,
-        stochastic_rounding=stochastic_rounding,
-        seed=seed,
+    update = RowUpdate(
+        weights,
+        biases,
+        in_place.get(optimizer),
+        stochastic_rounding,
+        seed,
     )
-    losses = step.losses(inputs)
-    step.count(losses)
-    return losses
+    labels = _read(labels, inputs, tree)
+    with _place(weights, tree):
+        loss_grads = weights_of_losses(
+            loss_weights, tf.shape(labels)[:-1], None, update.dtype
+        )
+        found = call.op(
+            "tf_hsm_label_tree_train_step",
+            inputs=arguments.floats(inputs, update.dtype),
+            with_gradients=gradients.is_recording(),
+            **step_arguments(update, labels, tree, loss_grads, label_sets.NONE),
+        )
+    count_step(update.optimizer, found.loss)
+    return found.loss
 
 
 @private_tensorflow.answers_infinity
@@ -299,31 +315,6 @@ def _place(weights, tree):
     """A scope for the ops; pinned trees raise an error."""
     check_not_pinned(tree, "a label tree")
     return cpu_only(weights, "a label tree")
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelTreeStep(InPlaceStep):
-    """An `InPlaceStep` by the loss of label sets `[..., M]`."""
-
-    def losses(self, inputs):
-        """Makes the step; returns the losses `[...]`."""
-        with _place(self.weights, self.tree):
-            return super().losses(inputs, "tf_hsm_label_tree_train_step")
-
-    def weights_of_losses(self, labels):
-        """The weight `[...]` of each loss in the sum that is minimized."""
-        shape = tf.shape(labels)[:-1]
-        dtype = arguments.accumulator(self.dtype)
-        weights = self.loss_weights
-        if weights is None:
-            count = tf.cast(tf.reduce_prod(shape), dtype)
-            weights = tf.math.divide_no_nan(tf.ones([], dtype), count)
-        return arguments.broadcast(
-            "loss_weights", tf.cast(weights, dtype), shape
-        )
-
-    def _softmax_options(self):
-        return {}
 
 
 private_tensorflow.declare_read_only("ResourceTfHsmLabelTreeLoss")

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
+from tf_hsm.tree.check import check_is_tree
 
 
 def hierarchical_softmax_loss(
@@ -88,6 +89,35 @@ def hierarchical_softmax_loss(
       ValueError: `label_smoothing` is not in `[0, 1]`, or `logit_soft_cap` or
         `z_loss` is out of its range.
     """
+    options = loss_options(
+        tree, label_smoothing, smoothing_prior, logit_soft_cap, z_loss
+    )
+    ignored = arguments.ignored_labels(ignore_class)
+    return loss_outputs(
+        weights, biases, labels, inputs, tree, ignored, nodes, options
+    ).loss
+
+
+def loss_outputs(
+    weights, biases, labels, inputs, tree, ignored, nodes, options
+):
+    """Calls the loss op.
+
+    Args:
+      weights: see `hierarchical_softmax_loss`, also for what is not named here.
+      biases: `[rows]`, or None.
+      labels: `[...]`.
+      inputs: `[..., width]`.
+      tree: a `Tree` or a `Forest`.
+      ignored: a list of labels.
+      nodes: whether labels are rows of the tree.
+      options: a dictionary from `loss_options`.
+
+    Returns:
+      Its outputs: `loss` `[...]`, `input_grads` `[..., width]`, the gradient of
+      each loss by its inputs, and `state`, from which `tf_hsm_loss_grad` and
+      `tf_hsm_loss_step` make the gradients of the rows.
+    """
     return call.forward(
         "tf_hsm_loss",
         weights,
@@ -95,14 +125,33 @@ def hierarchical_softmax_loss(
         inputs,
         labels=arguments.integers(labels),
         **tree_tensors(tree, weights, nodes)._asdict(),
-        ignore_classes=arguments.ignored_labels(ignore_class),
-        label_smoothing=arguments.share("label_smoothing", label_smoothing),
-        smoothing_prior=arguments.smoothing_prior(smoothing_prior),
-        logit_soft_cap=arguments.soft_cap(logit_soft_cap),
-        z_loss=arguments.exponent("z_loss", z_loss),
-        with_gradients=private_tensorflow.is_recording(),
-        pinned=tree.pinned,
-    ).loss
+        ignore_classes=ignored,
+        **options,
+        with_gradients=gradients.is_recording(),
+    )
+
+
+def loss_options(
+    tree,
+    label_smoothing=0.0,
+    smoothing_prior=None,
+    logit_soft_cap=None,
+    z_loss=0.0,
+):
+    """Returns options of `hierarchical_softmax_loss` as an op's arguments.
+
+    Raises:
+      TypeError: `tree` is no tree.
+      ValueError: an option is out of its range.
+    """
+    check_is_tree(tree)
+    return {
+        "label_smoothing": arguments.share("label_smoothing", label_smoothing),
+        "smoothing_prior": arguments.smoothing_prior(smoothing_prior),
+        "logit_soft_cap": arguments.soft_cap(logit_soft_cap),
+        "z_loss": arguments.exponent("z_loss", z_loss),
+        "pinned": tree.pinned,
+    }
 
 
 @tf.RegisterGradient("TfHsmLoss")

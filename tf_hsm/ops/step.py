@@ -1,66 +1,235 @@
-"""One step of an optimizer in place, on one or several parts of a head."""
+"""A step of an optimizer in place, made where a gradient is asked for."""
 
-from tf_hsm.ops.copies_step import step_on_copies
-from tf_hsm.ops.in_place_step import InPlaceStep, rule_of
+import tensorflow as tf
+
+from tf_hsm.ops.row_update import (
+    RowUpdate,
+    count_step,
+    rounds_at_random,
+    rule_of,
+    seed_of_step,
+    variable_named,
+)
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import (
+    arguments,
+    call,
+    gradients,
+    private_keras,
+    replicas,
+)
+
+# Rows of tables do not share the random bits of rows of trees: no head has as
+# many parts.
+_FIRST_TABLE = 1 << 30
 
 
 class Step:
-    """A step of an optimizer on several weights, each by labels of its own.
+    """A step of an optimizer on the rows of a head, which may have parts.
 
-    All parts use the learning rate of the same step, which counts once:
+    The forward computes losses, and changes nothing. The gradient of the losses
+    makes the step, by the weight that each loss has in whatever total is
+    differentiated. All parts use the learning rate of the same step, which
+    counts once:
 
-    >>> step = Step(optimizer)
-    >>> losses = step.part(weights=..., labels=..., ...).losses(inputs)
-    >>> step.count(losses)
+    >>> step = Step(optimizer, anchor)
+    >>> losses = step.counted(step.losses(weights, biases, inputs, forward))
+
+    Two gradients of the same losses, by a persistent tape, are two steps.
+
+    Attributes:
+      anchor: the argument.
 
     Args:
       optimizer: one that can step in place, built with all variables.
+      anchor: a scalar tensor of 0 that depends on a variable which tapes watch.
+        Its gradient is zero. The tapes then ask for the gradient of the losses
+        even where the inputs have none.
       stochastic_rounding: see `hierarchical_softmax_train_step`.
       seed: of the rounding, an integer. Each part rounds by other numbers.
+      scale: a scalar by which the total is multiplied before it is
+        differentiated, for loss scaling; the step divides by it. None for 1.
     """
 
-    def __init__(self, optimizer, stochastic_rounding=None, seed=0):
+    def __init__(
+        self, optimizer, anchor, stochastic_rounding=None, seed=0, scale=None
+    ):
         """See the class."""
         self._optimizer = optimizer
+        self.anchor = anchor
         self._stochastic_rounding = stochastic_rounding
         self._seed = seed
+        self._scale = scale
         self._rule = rule_of(optimizer)
+        self._begun = tf.identity(optimizer.iterations)
+        # Whether another step came between the losses and their gradient.
+        self._moved = None
         self._num_parts = 0
-        self._last = None
-
-    def part(self, kind=InPlaceStep, **arguments):
-        """Returns an `InPlaceStep` on one part.
-
-        Args:
-          kind: the class of the step.
-          **arguments: the other arguments of that class.
-        """
-        part = kind(
-            optimizer=self._optimizer,
-            stochastic_rounding=self._stochastic_rounding,
-            seed=self._seed + (self._num_parts << 32),
-            rule=self._rule,
-            **arguments,
-        )
-        self._num_parts += 1
-        self._last = part
-        return part
+        self._has_copies = False
 
     def skip(self, num_parts):
-        """Leaves numbers for parts that other replicas make."""
+        """Leaves numbers for parts that other replicas have."""
         self._num_parts += num_parts
 
-    def losses_on_copies(self, losses_of, inputs, variables, loss_weights):
-        """Ends the step, on rows of which each replica has a copy.
+    def losses(self, weights, biases, inputs, forward):
+        """Returns losses `[...]` whose gradient updates the rows.
 
-        See `step_on_copies`, which counts the step.
+        Args:
+          weights: a variable `[rows, width]`.
+          biases: a variable `[rows]`, or None.
+          inputs: `[..., width]`.
+          forward: a function of the inputs that returns the outputs of a loss
+            op, as `loss_outputs` does.
         """
-        self._last = None
-        return step_on_copies(
-            losses_of, inputs, variables, loss_weights, self._optimizer
+        update = RowUpdate(
+            weights,
+            biases,
+            self._optimizer,
+            self._stochastic_rounding,
+            self._seed + (self._num_parts << 32),
+            self._rule,
         )
+        self._num_parts += 1
+        given = update.arguments()
 
-    def count(self, losses):
-        """Counts the step, if it has not ended, once all losses are there."""
-        if self._last is not None:
-            self._last.count(losses)
+        @tf.custom_gradient
+        def losses(inputs, anchor):
+            found = forward(inputs)
+
+            def step(loss_grads):
+                # The state lies in the memory of the op's device.
+                with tf.device(found.loss.device or None):
+                    made = call.op(
+                        "tf_hsm_loss_step",
+                        update.dtype,
+                        loss_grads=self.unscaled(loss_grads),
+                        state=found.state,
+                        moved=self._moved,
+                        **given,
+                    )
+                    # Eager ops return None.
+                    with tf.control_dependencies([made] if made else []):
+                        dx = loss_grads[..., tf.newaxis] * (
+                            gradients.first_order_only(found.input_grads)
+                        )
+                        return tf.cast(dx, inputs.dtype), tf.zeros_like(anchor)
+
+            return found.loss, step
+
+        return losses(arguments.floats(inputs, update.dtype), self.anchor)
+
+    def losses_on_copies(self, variables, inputs, losses_of):
+        """Returns losses whose gradient updates all copies of the rows alike.
+
+        Each replica has a copy, and calls this function. The optimizer sums the
+        gradients of all replicas, and counts the step.
+
+        Args:
+          variables: the Keras variables of the rows, a list.
+          inputs: `[B, width]`.
+          losses_of: a function from inputs to losses `[B]` by the rows.
+        """
+        self._has_copies, rows = True, variables
+
+        @tf.custom_gradient
+        def losses(before, inputs, anchor):
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                watched = [inputs, *(v.value for v in rows)]
+                tape.watch(watched)
+                found = losses_of(inputs)
+
+            def step(_, loss_grads, variables=()):
+                del variables  # tf.custom_gradient passes what a tape watches.
+                dx, *slopes = tape.gradient(
+                    found, watched, self.unscaled(loss_grads)
+                )
+                # A layer's autocast would make 16-bit tensors of the slots. A
+                # step does not count where the losses of a part are an error.
+                with (
+                    private_keras.no_autocast(),
+                    tf.control_dependencies([loss_grads]),
+                ):
+                    self._optimizer.apply(slopes, rows)
+                if self._scale is not None:
+                    dx *= tf.cast(self._scale, dx.dtype)
+                grads = None, dx, tf.zeros_like(anchor)
+                return grads, [None for _ in rows]
+
+            return (tf.identity(before), found), step
+
+        (found,) = replicas.in_order(losses, inputs, self.anchor)
+        return found
+
+    def gather(self, table, rows):
+        """Looks up rows of a table, whose gradient updates the table.
+
+        The step sums the gradients of repeated rows first. It does not count.
+
+        Args:
+          table: a variable `[count, width]` on a CPU.
+          rows: `[B]` int64, each in `[0, count)`.
+
+        Returns:
+          `[B, width]`, float32 for a table of 16 bits, so that the gradient
+          keeps its digits.
+
+        Raises:
+          ValueError: the table is not on a CPU.
+        """
+        variable = variable_named("table", table)
+        if not in_place.can_step_on_rows(self._optimizer, table):
+            raise ValueError(
+                "the embedding can step in place on a CPU only, but its rows "
+                f"are on {variable.device or 'no known device'}; leave out the "
+                "optimizer of the layer"
+            )
+
+        seed = None
+        if rounds_at_random(self._stochastic_rounding, variable.dtype):
+            number = _FIRST_TABLE + self._num_parts
+            self._num_parts += 1
+            seed = seed_of_step(self._seed + (number << 32), self._begun)
+
+        @tf.custom_gradient
+        def gathered(anchor):
+            def step(grads):
+                gradient = tf.IndexedSlices(self.unscaled(grads), rows)
+                made = in_place.step_on_rows(
+                    self._optimizer, table, gradient, self._rule, seed
+                )
+                with tf.control_dependencies([] if made is None else [made]):
+                    return tf.zeros_like(anchor)
+
+            wide = arguments.accumulator(variable.dtype)
+            return tf.cast(tf.gather(variable, rows), wide), step
+
+        return gathered(self.anchor)
+
+    def counted(self, losses):
+        """Returns the losses of all parts, whose gradient counts the step.
+
+        Their gradient comes before the gradients of the parts.
+        """
+
+        @tf.custom_gradient
+        def identity(losses):
+            def count(loss_grads):
+                # Losses that fail, as of a bad label, count no step.
+                with tf.control_dependencies([losses]):
+                    now = tf.identity(self._optimizer.iterations)
+                self._moved = tf.not_equal(now, self._begun)
+                made = [self._moved]
+                if not self._has_copies:
+                    made = count_step(self._optimizer, self._moved)
+                with tf.control_dependencies(made):
+                    return tf.identity(loss_grads)
+
+            return tf.identity(losses), count
+
+        return identity(losses)
+
+    def unscaled(self, grads):
+        """Returns gradients of a scaled total as gradients of the total."""
+        if self._scale is None:
+            return grads
+        return grads / tf.cast(self._scale, grads.dtype)

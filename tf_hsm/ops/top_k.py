@@ -13,6 +13,7 @@ from tf_hsm.ops.log_probs import (
     renormalized,
 )
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
+from tf_hsm.runtime.variables import variable_of
 from tf_hsm.tree import Forest, Tree
 
 
@@ -215,9 +216,7 @@ def _search(
     mask=None,
 ):
     place = contextlib.nullcontext()
-    if beam_width is not None and (
-        private_tensorflow.variable_of(weights) is None
-    ):
+    if beam_width is not None and variable_of(weights) is None:
         # GPUs have no beams. An op on a variable runs where the variable is.
         place = tf.device("CPU:0")
     allowed = NO_MASK

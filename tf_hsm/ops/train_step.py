@@ -2,9 +2,11 @@
 
 import tensorflow as tf
 
-from tf_hsm.ops.in_place_step import InPlaceStep
+from tf_hsm.ops.loss import loss_options
+from tf_hsm.ops.row_update import RowUpdate, count_step
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import gradients
+from tf_hsm.runtime import arguments, call, gradients
+from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
 
 
@@ -36,8 +38,9 @@ def hierarchical_softmax_train_step(
 
     The step takes place when the losses are computed, whether or not anybody
     asks for a gradient; a `tf.function` does so once per call, in program
-    order. Meanwhile it holds the exclusive locks of all the variables that it
-    writes. A gradient of `inputs` for another total than the sum above is an
+    order. (A layer with an optimizer of its own makes its step in the gradient
+    instead.) Meanwhile it holds the exclusive locks of all the variables that
+    it writes. A gradient of `inputs` for another total than the sum above is an
     error: the weights would have followed another objective than the inputs.
     `tf.recompute_grad` around the step would make it twice.
 
@@ -50,8 +53,8 @@ def hierarchical_softmax_train_step(
         -log p(label | inputs, the root above the label).
       optimizer: one that `tf_hsm.optimizers` says can step in place, built
         with `[weights]` or `[weights, biases]`. Its slots, learning rate and
-        step count are used and moved. Clipping, weight decay, averaging and
-        accumulation, which need all of a gradient at once, are refused.
+        step count are used and moved. Clipping, averaging and accumulation,
+        which need all of a gradient at once, are refused.
       loss_weights: `[...]`, broadcast to the labels; None: 1 / the number of
         labels that are not ignored, so that the mean loss is minimized.
       ignore_class: a label whose loss is 0 and which updates nothing; a list or
@@ -82,25 +85,76 @@ def hierarchical_softmax_train_step(
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """
-    step = InPlaceStep(
-        weights=weights,
-        biases=biases,
-        labels=labels,
-        tree=tree,
-        optimizer=in_place.get(optimizer),
-        loss_weights=loss_weights,
-        ignore_class=ignore_class,
-        stochastic_rounding=stochastic_rounding,
-        seed=seed,
-        label_smoothing=label_smoothing,
-        nodes=nodes,
-        smoothing_prior=smoothing_prior,
-        logit_soft_cap=logit_soft_cap,
-        z_loss=z_loss,
+    update = RowUpdate(
+        weights,
+        biases,
+        in_place.get(optimizer),
+        stochastic_rounding,
+        seed,
     )
-    losses = step.losses(inputs)
-    step.count(losses)
-    return losses
+    labels = arguments.integers(labels)
+    counted = arguments.counted(labels, ignore_class)
+    loss_grads = weights_of_losses(
+        loss_weights, tf.shape(labels), counted, update.dtype
+    )
+    found = call.op(
+        "tf_hsm_train_step",
+        inputs=arguments.floats(inputs, update.dtype),
+        with_gradients=gradients.is_recording(),
+        **step_arguments(update, labels, tree, loss_grads, ignore_class, nodes),
+        **loss_options(
+            tree, label_smoothing, smoothing_prior, logit_soft_cap, z_loss
+        ),
+    )
+    count_step(update.optimizer, found.loss)
+    return found.loss
+
+
+def step_arguments(
+    update, labels, tree, loss_grads, ignore_class, nodes=False, vectors=None
+):
+    """Returns what all ops take that make losses and a step at once, by name.
+
+    Args:
+      update: the `RowUpdate`.
+      labels: `[...]`, integers; for a label tree `[..., M]`.
+      tree: see `hierarchical_softmax_train_step`, also for the rest.
+      loss_grads: `[...]`, from `weights_of_losses`.
+      ignore_class: a label, a list of them, or None.
+      nodes: whether labels are rows of the tree.
+      vectors: a variable that the op updates too, or None.
+    """
+    return {
+        "dtype": update.dtype,
+        "labels": labels,
+        **tree_tensors(tree, update.weights, nodes)._asdict(),
+        "loss_grads": loss_grads,
+        "ignore_classes": arguments.ignored_labels(ignore_class),
+        **update.arguments(vectors),
+    }
+
+
+def weights_of_losses(loss_weights, shape, counted, dtype):
+    """Returns the weight `[...]` of each loss in the sum that is minimized.
+
+    Args:
+      loss_weights: broadcast to the losses; None for their mean.
+      shape: the shape of the losses, a tensor.
+      counted: `[...]` bool, which losses count in the mean; None for all.
+      dtype: the type of the weights of the tree.
+    """
+    if loss_weights is None:
+        counted = (
+            tf.ones(shape, tf.float64)
+            if counted is None
+            else tf.cast(counted, tf.float64)
+        )
+        loss_weights = tf.math.divide_no_nan(counted, tf.reduce_sum(counted))
+    return arguments.broadcast(
+        "loss_weights",
+        tf.cast(loss_weights, arguments.accumulator(dtype)),
+        shape,
+    )
 
 
 @tf.RegisterGradient("ResourceTfHsmTrainStep")

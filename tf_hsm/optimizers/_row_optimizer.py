@@ -13,6 +13,7 @@ variable:
     constraint of a variable    all rows                 touched rows
 """
 
+import collections
 import functools
 
 import keras
@@ -26,27 +27,23 @@ from tf_hsm.optimizers._unique_slices import (
     widen,
 )
 from tf_hsm.runtime import (
-    first_step,
     gradients,
     private_optimizer,
     row_parts,
 )
-from tf_hsm.runtime.private_tensorflow import variable_of
+from tf_hsm.runtime.variables import lost_values_told, variable_of
 
 
 class RowOptimizer(private_optimizer.ApplySteps):
     """To be named before a Keras optimizer among the bases of a class.
 
-    The class adds two methods:
+    The class adds `_step(gradient, slots, rate, is_sparse)`, which computes one
+    step, on some rows (`is_sparse`) or on all, from the gradient `[U, ...]`, a
+    list of the same rows of each slot, and the learning rate, all of one type.
+    It returns a list of the slots' new rows, and what is subtracted from the
+    variable's rows.
 
-    `_slot_lists()` returns a list per kind of slot, with one for each variable.
-
-    `_step(gradient, slots, rate, is_sparse)` computes one step, on some rows
-    (`is_sparse`) or on all, from the gradient `[U, ...]`, a list of the same
-    rows of each slot, and the learning rate, all of one type. It returns a list
-    of the slots' new rows, and what is subtracted from the variable's rows.
-
-    A class whose step on rows can be one op has a third, `_rule(rate)`, and
+    A class whose step on rows can be one op also has `_rule(rate)`, and
     `_rule_name`, the name of its rule in the ops without options: layers take
     it in place too, but for the options `_not_in_place`.
     """
@@ -67,8 +64,13 @@ class RowOptimizer(private_optimizer.ApplySteps):
         Raises:
           ValueError: the optimizer was not built with `variable`.
         """
-        index = private_optimizer.index_of(self, variable)
-        return [slots[index] for slots in self._slot_lists()]
+        own = private_optimizer.built_variable(self, variable)
+        return list(self._slots[id(own)])
+
+    @functools.cached_property
+    def _slots(self):
+        """The slots by the ids of their variables, in the order of `build`."""
+        return collections.defaultdict(list)
 
     def knows(self, variables):
         """Whether the optimizer was built with these variables."""
@@ -101,15 +103,24 @@ class RowOptimizer(private_optimizer.ApplySteps):
     ):
         """Adds a variable that goes with another, on its device; see Keras."""
         part = row_parts.part_of(reference_variable)
-        add = super().add_variable_from_reference
-        if part is not None:
-            # A strategy takes no reference but a variable with copies.
-            add = functools.partial(private_optimizer.add_slot, self)
         with row_parts.beside(reference_variable):
-            slot = add(reference_variable, name, initializer)
-        if part is not None:
-            whole = id(self), part.whole, name
-            row_parts.mark(slot, part._replace(whole=whole))
+            if part is None:
+                slot = super().add_variable_from_reference(
+                    reference_variable, name, initializer
+                )
+            else:
+                # A strategy takes no reference but a variable with copies.
+                path = reference_variable.path.replace("/", "_")
+                slot = self.add_variable(
+                    reference_variable.shape,
+                    initializer,
+                    reference_variable.dtype,
+                    name=f"{path}_{name or 'var'}",
+                )
+                whole = id(self), part.whole, name
+                row_parts.mark(slot, part._replace(whole=whole))
+        if self.built:
+            self._slots[id(reference_variable)].append(slot)
         return slot
 
     def save_own_variables(self, store):
@@ -145,7 +156,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
         variables = trainable_variables or private_optimizer.built_variables(
             self
         )
-        with first_step.lost_values_told(lambda: variables):
+        with lost_values_told(lambda: variables):
             for gradient, variable in zip(
                 grads,
                 variables,
@@ -176,7 +187,8 @@ class RowOptimizer(private_optimizer.ApplySteps):
             "use_ema": self.use_ema,
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "a constraint of rows together (Keras' are of each with axis=1)": (
-                not _row_constraint.is_possible(variable)
+                variable.constraint is not None
+                and not _row_constraint.is_possible(variable)
             ),
         }
         for name, is_asked in asked.items():
@@ -187,12 +199,10 @@ class RowOptimizer(private_optimizer.ApplySteps):
                     f"{variable.shape[0]:,} rows at every step"
                 )
 
-    def _clipped(self, grads):
+    def _clipped(self, grads, clip):
         if not self._looks_at_gradients():
             return grads
-        values = super()._clipped(
-            [widen(g.values if _is_sparse(g) else g) for g in grads]
-        )
+        values = clip([widen(g.values if _is_sparse(g) else g) for g in grads])
         return [
             g.with_values(v) if _is_sparse(g) else v
             for g, v in zip(grads, values, strict=True)
@@ -208,8 +218,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates a variable `[N, ...]`, or the rows that `gradient` names."""
-        index = private_optimizer.index_of(self, variable)
-        own = private_optimizer.built_variables(self)[index]
+        own = private_optimizer.built_variable(self, variable)
         constraint = own.constraint
         with row_parts.beside(own):
             variable = variable_of(variable)
@@ -224,7 +233,9 @@ class RowOptimizer(private_optimizer.ApplySteps):
 
     def _update(self, gradient, variable, learning_rate):
         dtype = wide_dtype(variable.dtype)
-        decays = private_optimizer.lets_decay(self, variable)
+        decays = self.weight_decay is not None and (
+            private_optimizer.lets_decay(self, variable)
+        )
         rows = None
         if isinstance(gradient, tf.IndexedSlices):
             rule = self._rule(tf.cast(learning_rate, dtype))

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_hsm.optimizers._unique_slices import wide_dtype
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime import library, private_tensorflow
 from tf_hsm.runtime.library import raw_ops
 
-_DTYPES = private_tensorflow.allowed_values("ResourceTfHsmSparseUpdate", "T")
+_DTYPES = library.allowed_values("ResourceTfHsmSparseUpdate", "T")
 
 
 class Rule(NamedTuple):
@@ -64,7 +64,7 @@ def is_possible(variable, slots):
     )
 
 
-def update(variable, slots, gradient, rule, decays):
+def update(variable, slots, gradient, rule, decays, seed=None):
     """Updates the rows of a variable and of its slots in place.
 
     It sums the values of repeated rows in their order, and computes in float32
@@ -77,6 +77,7 @@ def update(variable, slots, gradient, rule, decays):
       gradient: `tf.IndexedSlices` with values `[U, ...]`; rows may repeat.
       rule: a `Rule`.
       decays: whether the weight decay of the rule applies to the variable.
+      seed: of stochastic rounding, a scalar int64; None to round to nearest.
 
     Returns:
       The operation; None in eager mode.
@@ -91,6 +92,8 @@ def update(variable, slots, gradient, rule, decays):
         indices=gradient.indices,
         values=tf.cast(gradient.values, wide_dtype(variable.dtype)),
         hyperparameters=rule.hyperparameters([decays]),
+        seed=0 if seed is None else seed,
         T=variable.dtype,
         rule=rule.name,
+        stochastic_rounding=seed is not None,
     )

@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
 from tf_hsm.optimizers._sparse_update import Rule
-from tf_hsm.runtime import private_optimizer
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -53,9 +52,6 @@ class Adagrad(RowOptimizer, keras.optimizers.Adagrad):
             epsilon=epsilon,
             **kwargs,
         )
-
-    def _slot_lists(self):
-        return private_optimizer.adagrad_slots(self)
 
     def _rule(self, rate):
         return Rule(self._rule_name, rate, epsilon=self.epsilon)

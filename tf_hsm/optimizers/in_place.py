@@ -7,14 +7,11 @@ import tensorflow as tf
 
 from tf_hsm import optimizers
 from tf_hsm.optimizers import _sparse_update
-from tf_hsm.runtime import (
-    private_keras,
-    private_optimizer,
-    private_tensorflow,
-)
+from tf_hsm.runtime import library, private_keras, private_optimizer
+from tf_hsm.runtime.variables import variable_of
 
 _EXPORTED = [getattr(optimizers, name) for name in optimizers.__all__]
-_RULES = private_tensorflow.allowed_values("ResourceTfHsmTrainStep", "rule")
+_RULES = library.allowed_values("ResourceTfHsmTrainStep", "rule")
 # By the name that a layer takes for the optimizer.
 _OPTIMIZERS = {
     re.sub("(?<=[a-z])(?=[A-Z])", "_", optimizer.__name__).lower(): optimizer
@@ -101,6 +98,13 @@ def rule_of(optimizer):
     return rule._replace(rate=rate * rule.rate, decay=decay)
 
 
+def has_schedule(optimizer):
+    """Returns whether a learning rate follows a schedule or a function."""
+    rate = optimizer.learning_rate
+    # A rate that is a number is a variable of the optimizer.
+    return all(variable is not rate for variable in optimizer.variables)
+
+
 def lets_decay(optimizer, variable):
     """Returns whether the weight decay of an optimizer applies to a variable.
 
@@ -120,7 +124,7 @@ def can_step_on_rows(optimizer, variable):
     return _sparse_update.is_possible(*_with_slots(optimizer, variable))
 
 
-def step_on_rows(optimizer, variable, gradient, rule):
+def step_on_rows(optimizer, variable, gradient, rule, seed=None):
     """Makes a step on the rows that a gradient names.
 
     Args:
@@ -128,20 +132,19 @@ def step_on_rows(optimizer, variable, gradient, rule):
       variable: `[N, ...]`.
       gradient: `tf.IndexedSlices`; rows may repeat.
       rule: of the step, as `rule_of` has returned it.
+      seed: of stochastic rounding, a scalar int64; None to round to nearest.
 
     Returns:
       The operation; None in eager mode.
     """
     decays = lets_decay(optimizer, variable)
     variable, slots = _with_slots(optimizer, variable)
-    return _sparse_update.update(variable, slots, gradient, rule, decays)
+    return _sparse_update.update(variable, slots, gradient, rule, decays, seed)
 
 
 def _with_slots(optimizer, variable):
     # A layer's autocast would make 16-bit tensors of the slots.
     with private_keras.no_autocast():
         slots = optimizer.slots(variable)
-        variable, *slots = map(
-            private_tensorflow.variable_of, [variable, *slots]
-        )
+        variable, *slots = map(variable_of, [variable, *slots])
     return variable, slots

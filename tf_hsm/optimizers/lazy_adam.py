@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
 from tf_hsm.optimizers._sparse_update import Rule
-from tf_hsm.runtime import private_optimizer
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -86,9 +85,6 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
             **kwargs,
         )
         self.sparse_beta_1 = sparse_beta_1
-
-    def _slot_lists(self):
-        return private_optimizer.adam_slots(self)
 
     def _rule(self, rate):
         if self.amsgrad:

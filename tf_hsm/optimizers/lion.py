@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
 from tf_hsm.optimizers._sparse_update import Rule
-from tf_hsm.runtime import private_optimizer
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -43,9 +42,6 @@ class Lion(RowOptimizer, keras.optimizers.Lion):
         super().__init__(
             learning_rate=learning_rate, beta_1=beta_1, beta_2=beta_2, **kwargs
         )
-
-    def _slot_lists(self):
-        return private_optimizer.lion_slots(self)
 
     def _rule(self, rate):
         return Rule(self._rule_name, rate, self.beta_1, self.beta_2)

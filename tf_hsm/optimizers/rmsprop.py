@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
 from tf_hsm.optimizers._sparse_update import Rule
-from tf_hsm.runtime import private_optimizer
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -75,9 +74,6 @@ class RMSprop(RowOptimizer, keras.optimizers.RMSprop):
             centered=centered,
             **kwargs,
         )
-
-    def _slot_lists(self):
-        return private_optimizer.rmsprop_slots(self)
 
     def _rule(self, rate):
         name = self._rule_name

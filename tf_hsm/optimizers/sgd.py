@@ -35,9 +35,6 @@ class SGD(RowOptimizer, keras.optimizers.SGD):
     _rule_name = "sgd"
     _not_in_place = ("momentum",)
 
-    def _slot_lists(self):
-        return [self.momentums] if self.momentum else []
-
     def _rule(self, rate):
         return None if self.momentum else Rule(self._rule_name, rate)
 

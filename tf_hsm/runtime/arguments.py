@@ -7,13 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.runtime import private_tensorflow
 from tf_hsm.runtime.quantized_rows import QuantizedRows
+from tf_hsm.runtime.variables import handle_of, variable_of
 
 
 def parameter(value, dtype=None):
     """A variable, or a tensor, for which lists take the type `dtype`."""
-    variable = private_tensorflow.variable_of(value)
+    variable = variable_of(value)
     if variable is not None:
         return variable
     return tf.convert_to_tensor(
@@ -33,10 +33,10 @@ def parameters(weights, biases):
     values = (
         [weights] if biases is None else [weights, parameter(biases, dtype)]
     )
-    if private_tensorflow.variable_of(weights) is None:
+    if variable_of(weights) is None:
         # Beside weights that are a tensor, biases are one too: they are small.
         return [tf.convert_to_tensor(v) for v in values], dtype
-    return [private_tensorflow.handle_of(v) for v in values], dtype
+    return [handle_of(v) for v in values], dtype
 
 
 def weights_dtype(weights):
@@ -67,13 +67,22 @@ def integers(labels, name="labels"):
     labels = dense(name, labels)
     if labels.dtype in (tf.int32, tf.int64):
         return labels
-    if not labels.dtype.is_integer:
-        raise TypeError(f"{name} must be integers, but are {labels.dtype.name}")
+    check_integers(labels, name)
     wide = tf.cast(labels, tf.int64)
     if labels.dtype == tf.uint64:
         # A cast makes negative numbers of them: an ignore_class, perhaps.
         wide = tf.where(wide < 0, tf.int64.max, wide)
     return wide
+
+
+def check_integers(values, name):
+    """Raises a TypeError unless values, which `name` says, are integers."""
+    dtype = tf.as_dtype(values.dtype)
+    if not dtype.is_integer:
+        raise TypeError(
+            f"{name} must be integers, but are {dtype.name}; as an input of a "
+            'model, make them a keras.Input(..., dtype="int64")'
+        )
 
 
 def dense(name, values):

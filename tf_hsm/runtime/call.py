@@ -10,6 +10,7 @@ from tf_hsm.runtime import arguments, gradients, private_tensorflow
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import child_tensors
+from tf_hsm.runtime.variables import handle_of
 
 
 def op(name, dtype, weights, **others):
@@ -90,7 +91,7 @@ def downward(
     """Calls `forward` of an op that goes down a tree or a forest."""
     scales = []
     if isinstance(weights, QuantizedRows):
-        scales.append(private_tensorflow.handle_of(weights.scales))
+        scales.append(handle_of(weights.scales))
         inputs = _of_width(inputs, weights.width)
     arrays = child_tensors(tree, near=weights)._asdict()
     return forward(
@@ -128,6 +129,26 @@ def _of_width(inputs, width):
             f"last, but have {inputs.shape}"
         )
     return tf.ensure_shape(inputs, [*inputs.shape[:-1], width])
+
+
+def if_used(function, tensor):
+    """`function(tensor)`, left out of a graph that has no use for the result.
+
+    TensorFlow runs each op that reads a variable if anything takes its outputs,
+    though nothing takes what comes of those. Here they are ops of a function,
+    and a call of that, which must change no variable, is one op.
+    """
+    if tf.executing_eagerly():
+        return function(tensor)
+    inner = tf.function(function, autograph=False)
+    inner = inner.get_concrete_function(tensor)
+    given = [tensor, *inner.captured_inputs]
+    (output,) = tf.raw_ops.PartitionedCall(
+        args=given, Tout=[o.dtype for o in inner.outputs], f=inner
+    )
+    handles = [i for i, x in enumerate(given) if x.dtype == tf.resource]
+    private_tensorflow.declare_reads(output.op, handles)
+    return tf.ensure_shape(output, inner.outputs[0].shape)
 
 
 def backward(name, forward_op, **others):

@@ -4,7 +4,7 @@ import contextlib
 
 import tensorflow as tf
 
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime.variables import variable_of
 
 
 def cpu_only(weights, what):
@@ -20,7 +20,7 @@ def cpu_only(weights, what):
       tf.errors.UnimplementedError: weights are a variable on a GPU, where an
         op on it would run.
     """
-    variable = private_tensorflow.variable_of(weights)
+    variable = variable_of(weights)
     if variable is None:
         return tf.device("CPU:0")
     if tf.DeviceSpec.from_string(variable.device).device_type == "GPU":

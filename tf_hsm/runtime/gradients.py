@@ -7,6 +7,11 @@ import tensorflow as tf
 from tf_hsm.runtime import private_tensorflow
 
 
+def is_recording():
+    """Whether a gradient may be asked for later; in a graph, always."""
+    return not tf.executing_eagerly() or private_tensorflow.has_tape()
+
+
 def inputs_of(op):
     """Returns the inputs of an operation by name: tensors, or lists of them."""
     inputs, rest = {}, list(op.inputs)
@@ -54,23 +59,21 @@ def some_rows(rows, *values):
     """Returns rows `[U]` and values `[U, ...]`, at least one row on replicas.
 
     TensorFlow crashes where the CPUs of several replicas exchange slices and
-    none of them has a row. Row 0 is then given a gradient of 0, which plain SGD
-    does not see. Optimizers with momentum or decay drop that row:
-    `mark_stand_in`, before they exchange, and `without_stand_ins`, after it.
+    none of them has a row. Row 0 is then given a gradient of -0.0, which plain
+    SGD does not see. No kernel makes a whole row of -0.0, since sums begin with
+    0.0: so optimizers with momentum or decay know the row and drop it, by
+    `mark_stand_in`, before replicas exchange, and `without_stand_ins`, after.
     """
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return (rows, *values)
-    is_empty = tf.equal(tf.size(rows), 0)
     rows, *values = tf.cond(
-        is_empty,
+        tf.equal(tf.size(rows), 0),
         lambda: [
-            tf.zeros(tf.concat([[1], tf.shape(x)[1:]], 0), x.dtype)
-            for x in (rows, *values)
+            tf.zeros([1], rows.dtype),
+            *(-tf.zeros([1, *v.shape[1:]], v.dtype) for v in values),
         ],
         lambda: [tf.identity(x) for x in (rows, *values)],
     )
-    # What scales or clips the values keeps the tensor of the rows.
-    rows._tf_hsm_is_stand_in = is_empty
     return (rows, *values)
 
 
@@ -81,8 +84,14 @@ def look_up(table, rows):
     """
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return tf.gather(table, rows)
+    is_empty = tf.equal(tf.size(rows), 0)
+
+    @tf.custom_gradient
+    def found(values):
+        return tf.identity(values), lambda g: tf.where(is_empty, -g, g)
+
     (some,) = some_rows(rows)
-    return tf.gather(table, some)[: tf.size(rows)]
+    return found(tf.gather(table, some))[: tf.size(rows)]
 
 
 def of_all_rows(variable):
@@ -112,33 +121,19 @@ def of_all_rows(variable):
 
 
 def mark_stand_in(slices):
-    """Returns slices in which the row that `some_rows` has added is row -1.
-
-    In eager mode it does not find that row in the gradient of `look_up`, and
-    where a tape has joined the slices of several calls on one variable.
-    """
-    rows = _marked(slices.indices)
-    if rows is slices.indices:
+    """Returns slices in which a row that `some_rows` has added is row -1."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return slices
+    rows = slices.indices
+    places = tf.where(tf.equal(rows, 0))
+    values = tf.gather_nd(slices.values, places)
+    values = tf.reshape(values, [tf.size(places), -1])
+    # The angle of -0.0 is -pi, and the angle of 0.0 is pi.
+    angles = tf.math.atan2(values, -tf.ones_like(values))
+    is_stand_in = tf.reduce_all(tf.equal(values, 0) & (angles < 0), -1)
+    marks = tf.cast(tf.where(is_stand_in, -1, 0), rows.dtype)
+    rows = tf.tensor_scatter_nd_update(rows, places, marks)
     return tf.IndexedSlices(slices.values, rows, slices.dense_shape)
-
-
-def _marked(rows):
-    is_stand_in = getattr(rows, "_tf_hsm_is_stand_in", None)
-    if is_stand_in is not None:
-        return tf.where(is_stand_in, -tf.ones_like(rows), rows)
-    if not tf.is_symbolic_tensor(rows):
-        return rows
-    if rows.op.type == "Reshape":  # of the gradient of `look_up`
-        inner = rows.op.inputs[0]
-        found = _marked(inner)
-        return rows if found is inner else tf.reshape(found, [-1])
-    if rows.op.type == "ConcatV2":
-        joined = list(rows.op.inputs)[:-1]  # the last one is the axis
-        parts = [_marked(part) for part in joined]
-        if any(a is not b for a, b in zip(parts, joined, strict=True)):
-            return tf.concat(parts, 0)
-    return rows
 
 
 def without_stand_ins(slices):

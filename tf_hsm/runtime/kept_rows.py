@@ -2,6 +2,7 @@
 
 import math
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -100,7 +101,7 @@ def copy_optimizer(source, target, kept):
             f"{source.name} was built with other variables than those that the "
             "model trains now; compile the model, and grow it then"
         )
-    private_optimizer.copy_decay_exclusions(source, target)
+    copy_decay_exclusions(source, target)
     for one, other, owner in zip(
         source.variables, target.variables, owners, strict=True
     ):
@@ -109,6 +110,27 @@ def copy_optimizer(source, target, kept):
             other.assign(one.value)
         else:
             copy(one, other, rows)
+
+
+def copy_decay_exclusions(source, target, pairs=None):
+    """Excludes from weight decay what another optimizer excludes.
+
+    Args:
+      source: a Keras optimizer.
+      target: another one.
+      pairs: variables of the one and the other, in pairs; None: those that they
+        were built with, which stand in the same order.
+    """
+    one, other = (getattr(x, "inner_optimizer", x) for x in (source, target))
+    if pairs is None:
+        built = map(private_optimizer.built_variables, (one, other))
+        pairs = zip(*built, strict=True)
+    excluded = [
+        theirs
+        for its, theirs in pairs
+        if not private_optimizer.lets_decay(one, its)
+    ]
+    private_optimizer.exclude_from_decay(other, excluded)
 
 
 def _owners(optimizer):
@@ -123,7 +145,7 @@ def _owners(optimizer):
             f"{inner.name} has use_ema, whose averages know nothing of new "
             "rows; compile the model without it first"
         )
-    owners = private_optimizer.slot_owners(optimizer)
+    owners = _slot_owners(optimizer)
     for variable, owner in zip(optimizer.variables, owners, strict=True):
         if owner is None and len(variable.shape):
             raise ValueError(
@@ -131,3 +153,41 @@ def _owners(optimizer):
                 "compile the model with another optimizer first"
             )
     return owners
+
+
+def _slot_owners(optimizer):
+    """Returns the variables that an optimizer's variables are slots of.
+
+    Args:
+      optimizer: a built Keras optimizer.
+
+    Returns:
+      A list for `optimizer.variables`, with None for those that belong to none,
+      as the number of steps does.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    variables = private_optimizer.built_variables(inner)
+    # Another optimizer tells what it adds, for small variables of that rank.
+    copy = type(optimizer).from_config(optimizer.get_config())
+    copied = getattr(copy, "inner_optimizer", copy)
+    add = copied.add_variable_from_reference
+    stand_ins = [
+        keras.Variable(
+            "zeros", shape=[1] * len(v.shape), dtype=v.dtype, name=v.name
+        )
+        for v in variables
+    ]
+    for one, v in zip(stand_ins, variables, strict=True):
+        # Such a variable, as the anchor of steps in place is, has no slots.
+        one.overwrite_with_gradient = v.overwrite_with_gradient
+    places = {id(v): place for place, v in enumerate(stand_ins)}
+    owners = {}
+
+    def add_and_note(reference_variable, *args, **kwargs):
+        slot = add(reference_variable, *args, **kwargs)
+        owners[id(slot)] = variables[places[id(reference_variable)]]
+        return slot
+
+    copied.add_variable_from_reference = add_and_note
+    copy.build(stand_ins)
+    return [owners.get(id(v)) for v in copy.variables]

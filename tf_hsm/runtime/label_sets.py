@@ -108,6 +108,20 @@ def shares(labels, dtype):
     return tf.math.divide_no_nan(present, count)
 
 
+def repeated(inputs, labels):
+    """Returns the input of each of several labels `[..., M]`.
+
+    Args:
+      inputs: `[..., width]`.
+      labels: the labels.
+
+    Returns:
+      `[..., M, width]`.
+    """
+    shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
+    return tf.broadcast_to(inputs[..., tf.newaxis, :], shape)
+
+
 def are_weights_of(sample_weight, labels):
     """Whether weights have a number for each label, not one for each input.
 

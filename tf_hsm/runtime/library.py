@@ -83,6 +83,14 @@ def _load():
 raw_ops = _load()
 
 
+def allowed_values(op_name, attribute):
+    """The values that an op's attribute may have: strings or `tf.DType`s."""
+    attributes = private_tensorflow.op_definition(op_name).attr
+    (allowed,) = [a.allowed_values for a in attributes if a.name == attribute]
+    types = [tf.as_dtype(t) for t in allowed.list.type]
+    return types or [name.decode() for name in allowed.list.s]
+
+
 def cpu_isa() -> str:
     """Names the instruction set that the CPU kernels run with.
 

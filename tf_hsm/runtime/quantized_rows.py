@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.runtime import kept_originals
+from tf_hsm.runtime import kept_originals, replicas
 
 BLOCK = 64  # columns of a scale, in 4 bits
 MODES = ("int8", "int4")
@@ -128,18 +128,8 @@ class QuantizedRows(tf.Module):
             for variable, values in zip(
                 (self.codes, self.scales), encode(rows), strict=True
             ):
-                for copy in _copies(variable):
+                for copy in replicas.copies_of(variable):
                     copy[first : first + len(rows)].assign(values)
-
-
-def _copies(variable):
-    """Returns the copies that a strategy has of a variable; or it alone."""
-    if isinstance(variable, keras.Variable):
-        variable = variable.value
-    if isinstance(variable, tf.distribute.DistributedValues):
-        strategy = variable.distribute_strategy
-        return strategy.experimental_local_results(variable)
-    return [variable]
 
 
 def _decode(codes, scales, width):

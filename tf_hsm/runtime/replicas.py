@@ -1,10 +1,12 @@
 """What the replicas of a `tf.distribute` strategy exchange within a step."""
 
+import contextlib
 import functools
 
+import keras
 import tensorflow as tf
 
-from tf_hsm.runtime import private_collectives
+from tf_hsm.runtime import collectives
 
 
 def context():
@@ -26,6 +28,23 @@ def number(replica):
     return int(tf.get_static_value(replica.replica_id_in_sync_group))
 
 
+def copies_of(variable):
+    """The copies that a strategy has of a variable, a list; or it alone."""
+    if isinstance(variable, keras.Variable):
+        variable = variable.value
+    if isinstance(variable, tf.distribute.DistributedValues):
+        strategy = variable.distribute_strategy
+        return list(strategy.experimental_local_results(variable))
+    return [variable]
+
+
+def strategy_of(variable):
+    """A scope of the strategy that has copies of a Keras variable, or none."""
+    if isinstance(variable.value, tf.distribute.DistributedValues):
+        return variable.value.distribute_strategy.scope()
+    return contextlib.nullcontext()
+
+
 def are_of_processes(strategy):
     """Whether a strategy has replicas in other processes."""
     here = len(strategy.extended.worker_devices)
@@ -43,7 +62,7 @@ def of_all_workers(values):
     replica = context()
     if replica is None or not are_of_processes(replica.strategy):
         return None
-    return private_collectives.all_gather(replica, values[tf.newaxis])
+    return collectives.all_gather(replica, values[tf.newaxis])
 
 
 def gathered(strategy, value):
@@ -101,7 +120,7 @@ class Exchange:
             return
         sizes = [[tf.shape(part)[0] for part in group] for group in groups]
         sizes = tf.stack(sizes)[tf.newaxis]
-        sizes = private_collectives.all_gather(replica, sizes)
+        sizes = collectives.all_gather(replica, sizes)
         mine = number(replica)
         self._sent, self._received = sizes[mine], tf.transpose(sizes[..., mine])
         # A collective takes no tensor without elements.
@@ -191,7 +210,7 @@ def _copied(replica, groups, has_gradients):
     parts = [part for group in groups for part in group]
     if not has_gradients:
         return grouped(exchange(*map(tf.stop_gradient, parts)))
-    return grouped(_with_gradients(replica, exchange, parts))
+    return grouped(_with_gradients(exchange, parts))
 
 
 def _by_sender(strategy, *parts):
@@ -211,36 +230,48 @@ def _all_to_all(replica, tensors, has_gradients):
     def exchange(*tensors):
         return [
             tf.ensure_shape(
-                private_collectives.all_to_all(replica, values), values.shape
+                collectives.all_to_all(replica, values), values.shape
             )
             for values in tensors
         ]
 
     if not has_gradients:
         return exchange(*map(tf.stop_gradient, tensors))
-    return _with_gradients(replica, exchange, tensors)
+    return _with_gradients(exchange, tensors)
 
 
-def _with_gradients(replica, exchange, tensors):
-    """Calls an exchange of floats, and lets their gradients travel back.
-
-    A tape may take the gradients of independent calls in any order, and the
-    tapes of replicas take different orders: tensors of one call would then meet
-    tensors of another one. So each call takes a number from the call before,
-    which makes the tapes of all replicas go back in the same order, as far as
-    the calls are in one graph.
-    """
+def _with_gradients(exchange, tensors):
+    """Calls an exchange of floats, and lets their gradients travel back."""
 
     @tf.custom_gradient
     def differentiable(before, *tensors):
         def gradient(_, *grads):
-            return [None, *_with_gradients(replica, exchange, grads)]
+            return [None, *_with_gradients(exchange, grads)]
 
         return [tf.identity(before), *exchange(*tensors)], gradient
 
-    last = _last_calls()
-    before = last.get(number(replica), tf.zeros([]))
-    last[number(replica)], *found = differentiable(before, *tensors)
+    return in_order(differentiable, *tensors)
+
+
+def in_order(function, *tensors):
+    """Calls a function whose gradient the replicas compute together.
+
+    A tape may take the gradients of independent calls in any order, and the
+    tapes of replicas take different orders: a replica would then wait for
+    another one that waits for it. So each call takes a number from the call
+    before, which makes the tapes of all replicas go back in the same order, as
+    far as the calls are in one graph.
+
+    Args:
+      function: takes a number and tensors, and returns the number and results;
+        a function of `tf.custom_gradient`.
+      *tensors: its other arguments.
+
+    Returns:
+      A list of the results.
+    """
+    last, mine = _last_calls(), number(context())
+    last[mine], *found = function(last.get(mine, tf.zeros([])), *tensors)
     return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.runtime import private_keras, private_tensorflow
+from tf_hsm.runtime.replicas import copies_of
 
 # Numbers that are read or written at a time.
 _BLOCK = 1 << 24
@@ -251,7 +252,7 @@ def _numpy_dtype(variable):
 
 def _assign(variable, block, values):
     # An op on a variable runs where the variable is.
-    for copy in private_tensorflow.copies_of(variable):
+    for copy in copies_of(variable):
         copy[block].assign(values)
 
 

@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime.variables import variable_of
 from tf_hsm.tree.check import check_is_tree
 
 # For walks from a class up.
@@ -74,23 +74,25 @@ def tree_tensors(tree, near=None, nodes=False):
         of a cluster that has it; else on this machine's.
       nodes: whether labels are rows, of inner nodes too, instead of classes.
     """
+    check_is_tree(tree)
     return _labelled_tensors(TreeTensors, tree, near, nodes)
 
 
 def path_tensors(tree, near=None, nodes=False):
     """Returns the arrays that ops which look up paths take."""
+    check_is_tree(tree)
     return _labelled_tensors(PathTensors, tree, near, nodes)
 
 
 def mask_tensors(tree, near=None):
     """Returns the arrays that tell which classes are below a row."""
-    return MaskTensors(*_tensors(tree, MaskTensors._fields, near))
+    return MaskTensors(*_tensors(cpu_of(near), tree, MaskTensors._fields))
 
 
 def child_tensors(tree, near=None):
     """Returns the arrays that ops which go down `tree` take."""
     check_is_tree(tree)
-    return ChildTensors(*_tensors(tree, ChildTensors._fields, near))
+    return ChildTensors(*_tensors(cpu_of(near), tree, ChildTensors._fields))
 
 
 def array_tensors(owner, names, near=None):
@@ -98,28 +100,23 @@ def array_tensors(owner, names, near=None):
 
     The object, which can be hashed, must not change.
     """
-    return _tensors(owner, names, near)
+    return _tensors(cpu_of(near), owner, names)
 
 
 def device_array(owner, name, near):
     """As `array_tensors`, of one array, on the device of a variable `near`."""
-    variable = private_tensorflow.variable_of(near)
+    variable = variable_of(near)
     place = cpu_of(near) if variable is None else variable.device
-    return _tensors_at(place, owner, [name])[0]
+    return _tensors(place, owner, [name])[0]
 
 
 def _labelled_tensors(kind, tree, near, nodes):
-    check_is_tree(tree)
     of_labels = _OF_ROWS if nodes else {}
     names = [of_labels.get(name, name) for name in kind._fields]
-    return kind(*_tensors(tree, names, near))
+    return kind(*_tensors(cpu_of(near), tree, names))
 
 
-def _tensors(tree, names, near):
-    return _tensors_at(cpu_of(near), tree, names)
-
-
-def _tensors_at(place, tree, names):
+def _tensors(place, tree, names):
     cache, make = _variables.get(), _variable
     if cache is None:
         cache, make = _cache, tf.constant
@@ -143,7 +140,7 @@ def _tensors_at(place, tree, names):
 
 def cpu_of(near):
     """The name of the first CPU of the task that has a variable or tensor."""
-    variable = private_tensorflow.variable_of(near)
+    variable = variable_of(near)
     value = near if variable is None else variable
     return _cpu_beside(getattr(value, "device", None) or "")
 

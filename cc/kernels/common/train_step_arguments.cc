@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "cc/kernels/common/arguments.h"
+
 namespace tf_hsm {
 
 absl::Status ReadRule(OpKernelConstruction* context, UpdateRule* rule) {
@@ -15,11 +17,12 @@ absl::Status ReadRule(OpKernelConstruction* context, UpdateRule* rule) {
   return absl::InvalidArgumentError("rule: there is no " + name);
 }
 
-absl::Status TrainStepAttributes::Read(OpKernelConstruction* context) {
-  TF_RETURN_IF_ERROR(LossAttributes::Read(context));
-  TF_RETURN_IF_ERROR(
-      context->GetAttr("stochastic_rounding", &stochastic_rounding));
-  return ReadRule(context, &rule);
+absl::Status ReadMoved(OpKernelContext* context, bool* moved) {
+  const Tensor* tensor;
+  TF_RETURN_IF_ERROR(context->input("moved", &tensor));
+  TF_RETURN_IF_ERROR(CheckShape("moved", *tensor, TensorShape()));
+  *moved = *Data<const bool>(*tensor);
+  return absl::OkStatus();
 }
 
 absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers) {

@@ -17,14 +17,27 @@ namespace tf_hsm {
 // Reads the op's attribute `rule`.
 absl::Status ReadRule(OpKernelConstruction* context, UpdateRule* rule);
 
-struct TrainStepAttributes : LossAttributes {
+// The attributes of an update, beside those of `Attributes`.
+template <typename Attributes>
+struct StepAttributes : Attributes {
   static constexpr bool kTakesTensors = false;
 
   bool stochastic_rounding = false;
   UpdateRule rule = UpdateRule::kSgd;
 
-  absl::Status Read(OpKernelConstruction* context);
+  absl::Status Read(OpKernelConstruction* context) {
+    TF_RETURN_IF_ERROR(Attributes::Read(context));
+    TF_RETURN_IF_ERROR(
+        context->GetAttr("stochastic_rounding", &stochastic_rounding));
+    return ReadRule(context, &rule);
+  }
 };
+
+using TrainStepAttributes = StepAttributes<LossAttributes>;
+using LossStepAttributes = StepAttributes<OpAttributes>;
+
+// Reads the op's input `moved`, a scalar in host memory.
+absl::Status ReadMoved(OpKernelContext* context, bool* moved);
 
 // What a kernel takes from the op's inputs `hyperparameters` and `seed`, in the
 // memory where the op has them. Any numbers are taken.
@@ -54,10 +67,10 @@ void PointAtSlots(const std::vector<Tensor*>& slots, A** data) {
 }
 
 // Fills `update` from parameters that Parameters::Write has found; T is the
-// core's element type.
-template <typename T>
-void SetParameters(const TrainStepAttributes& attributes,
-                   const Parameters& parameters, UpdatedParameters<T>* update) {
+// core's element type, and `attributes` are StepAttributes.
+template <typename T, typename Attributes>
+void SetParameters(const Attributes& attributes, const Parameters& parameters,
+                   UpdatedParameters<T>* update) {
   update->rule = attributes.rule;
   update->stochastic = attributes.stochastic_rounding;
   update->weights = Data<T>(parameters.weights());

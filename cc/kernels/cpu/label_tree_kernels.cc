@@ -100,8 +100,8 @@ struct LabelTreeLossOp : LossAttributes {
     TF_RETURN_IF_ERROR(in.MakeLosses(context, *this, /*dx_factors=*/nullptr));
     std::shared_ptr<const LossState> state;
     if (with_gradients && context->output_required(2)) {
-      state = std::make_shared<CpuLossState>(in.arguments,
-                                             std::move(in.plan.plan), in.packed,
+      state = std::make_shared<CpuLossState>(in.arguments, *this,
+                                             std::move(in.plan), in.packed,
                                              /*normalizers=*/Tensor(), in.dz);
     }
     return SetLossState(context, 2, std::move(state));

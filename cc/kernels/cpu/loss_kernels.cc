@@ -61,9 +61,10 @@ struct LossOp : LossAttributes {
     }
     std::shared_ptr<CpuLossState> state;
     if (with_state) {
-      state = std::make_shared<CpuLossState>(in.arguments, std::move(in.plan),
-                                             in.packed, normalizers, probs,
-                                             label_smoothing, logit_soft_cap);
+      LabelPlan plan;
+      plan.plan = std::move(in.plan);
+      state = std::make_shared<CpuLossState>(
+          in.arguments, *this, std::move(plan), in.packed, normalizers, probs);
       state->ready = std::move(ready);
     }
     return SetLossState(context, 2, std::move(state));
@@ -108,7 +109,7 @@ struct LossGradOp : OpAttributes {
     TF_RETURN_IF_ERROR(ReadLossState(context, StateOf::kCpu, parameters,
                                      &any_state, &loss_grads));
     const auto& state = static_cast<const CpuLossState&>(*any_state);
-    const Plan& plan = state.plan;
+    const Plan& plan = state.plan();
     const int64_t width = parameters.weights().dim_size(1);
     const std::vector<A> sorted = InOrder(plan, Data<A>(*loss_grads));
 
@@ -116,32 +117,15 @@ struct LossGradOp : OpAttributes {
     Tensor *rows, *dw, *db;
     TF_RETURN_IF_ERROR(context->allocate_output(0, touched, &rows));
     TouchedRows(plan, Data<int64_t>(*rows));
-    // NaN is not the same as itself.
-    const auto is_first = [&](A weight) { return weight == sorted[0]; };
-    if (state.ready != nullptr &&
-        std::all_of(sorted.begin(), sorted.end(), is_first)) {
+    if (state.IsReady(sorted)) {
       return state.ready->SetOutputs<T>(context, sorted[0],
                                         PoolParallel(context));
     }
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, 1, TensorShape({plan.num_rows, width}), &dw));
     TF_RETURN_IF_ERROR(context->allocate_output(2, touched, &db));
-    Problem<T> problem;
-    problem.plan = &plan;
-    problem.width = width;
-    problem.weights = Data<T>(parameters.weights());
-    problem.biases =
-        parameters.biases() ? Data<T>(*parameters.biases()) : nullptr;
-    problem.x = Data<A>(state.x);
-    problem.label_smoothing = state.label_smoothing;
-    problem.logit_soft_cap = state.logit_soft_cap;
-    if (state.smoothing_prior.NumElements() > 0) {
-      problem.smoothing_prior = Data<float>(state.smoothing_prior);
-    }
-    BackwardArguments<T> arguments;
-    arguments.loss_grads = sorted.data();
-    arguments.normalizers = Data<A>(state.normalizers);
-    if (state.probs.NumElements() > 0) arguments.probs = Data<A>(state.probs);
+    const Problem<T> problem = state.ProblemOf<T>(parameters);
+    BackwardArguments<T> arguments = state.BackwardOf<T>(sorted);
     arguments.dw = Data<T>(*dw);
     arguments.db = Data<T>(*db);
     Backward<T>(problem, KernelTableFor<T>(ActiveIsa(nullptr)),

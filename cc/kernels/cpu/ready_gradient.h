@@ -46,6 +46,15 @@ class ReadyGradient {
     return absl::OkStatus();
   }
 
+  // Returns the factor that makes the sums those of losses of this weight. No
+  // call changes the sums from now on.
+  template <typename A>
+  A FactorOf(A weight) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (weight_ == 0) weight_ = 1;
+    return Rest(weight);
+  }
+
   Tensor dw, db;  // [fanout, width], [fanout]; accumulators
 
  private:
@@ -65,6 +74,11 @@ class ReadyGradient {
       }
       weight_ = factor;
     }
+    return Rest(weight);
+  }
+
+  template <typename A>
+  A Rest(A weight) const {
     const A so_far = static_cast<A>(weight_);
     return weight == so_far ? A(1) : weight / so_far;
   }
@@ -81,7 +95,7 @@ class ReadyGradient {
   }
 
   std::mutex mutex_;
-  double weight_ = 0;  // that the sums are multiplied by; 0: nobody has them
+  double weight_ = 0;  // of the losses in the sums; 0: 1, and nobody has them
 };
 
 }  // namespace tf_hsm

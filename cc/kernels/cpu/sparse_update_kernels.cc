@@ -21,9 +21,12 @@ struct SparseUpdateAttributes : OpAttributes {
   static constexpr bool kTakesTensors = false;
 
   UpdateRule rule = UpdateRule::kSgd;
+  bool stochastic_rounding = false;
 
   absl::Status Read(OpKernelConstruction* context) {
     TF_RETURN_IF_ERROR(ReadRule(context, &rule));
+    TF_RETURN_IF_ERROR(
+        context->GetAttr("stochastic_rounding", &stochastic_rounding));
     int num_slots;
     TF_RETURN_IF_ERROR(context->GetAttr("num_slots", &num_slots));
     if (num_slots == NumSlots(rule)) return absl::OkStatus();
@@ -77,6 +80,9 @@ struct SparseUpdateOp : SparseUpdateAttributes {
       TF_RETURN_IF_ERROR(
           CheckShape("hyperparameters", *hyper, TensorShape({4})));
     }
+    const Tensor* seed;
+    TF_RETURN_IF_ERROR(context->input("seed", &seed));
+    TF_RETURN_IF_ERROR(CheckShape("seed", *seed, TensorShape()));
     TF_RETURN_IF_ERROR(locks->Unshare(context));
     PreferHugePages(**weights);
     PreferHugePages(slots);
@@ -84,6 +90,8 @@ struct SparseUpdateOp : SparseUpdateAttributes {
     update->rule = rule;
     update->hyper = {values[0], values[1], values[2], values[3]};
     if (decays) update->decay = values[4];
+    update->stochastic = stochastic_rounding;
+    update->seed = static_cast<uint64_t>(*Data<int64_t>(*seed));
     update->weights = Data<T>(**weights);
     PointAtSlots(slots, update->weight_slots);
     return absl::OkStatus();

@@ -9,38 +9,13 @@
 
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/gpu/gpu_loss_state.h"
 #include "cc/kernels/gpu/loss_batch.h"
 #include "cc/kernels/gpu/register.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
-
-template <typename T>
-struct GpuLossState : LossState {
-  GpuLossState(OpKernelContext* context, LossBatch<T>* in)
-      : LossState(StateOf::kGpu, in->arguments),
-        device(DeviceOf(context)),
-        batch(in->batch),
-        logits_bytes(in->memory.logits_bytes),
-        tree(in->tree),
-        memory(std::move(in->state)) {
-    // They are those of the op.
-    batch.labels = batch.inputs = nullptr;
-    batch.weights = batch.biases = nullptr;
-    if (in->arguments.smoothing_prior != nullptr) {
-      smoothing_prior = *in->arguments.smoothing_prior;
-    }
-  }
-
-  const void* const device;
-  Batch<T> batch;  // all that a backward needs, but for the parameters
-  const int64_t logits_bytes;
-  const std::shared_ptr<const DeviceTree> tree;
-  const DeviceMemory memory;
-  Tensor smoothing_prior;  // keeps what the batch points at
-  StreamPoint planned;     // of the forward: the number of rows is there
-};
 
 template <typename T>
 struct LossOp : LossAttributes {
@@ -71,43 +46,27 @@ struct LossGradOp : OpAttributes {
 
   absl::Status Run(OpKernelContext* context) const {
     Parameters parameters;
-    const LossState* any_state;
-    const Tensor* loss_grads;
+    KeptLoss<T> in;
     TF_RETURN_IF_ERROR(parameters.Read(context, kDataType<T>));
-    TF_RETURN_IF_ERROR(ReadLossState(context, StateOf::kGpu, parameters,
-                                     &any_state, &loss_grads));
-    const auto& state = static_cast<const GpuLossState<T>&>(*any_state);
-    if (state.device != DeviceOf(context)) {
-      return absl::InvalidArgumentError(
-          "state must be that of a loss on this GPU, but is of another's");
-    }
-    Batch<T> batch = state.batch;
-    batch.weights = Data<T>(parameters.weights());
-    if (parameters.biases() != nullptr) {
-      batch.biases = Data<T>(*parameters.biases());
-    }
-    DeviceMemory scratch;
-    const MemorySizes sizes = SizesOf(batch, state.logits_bytes);
-    TF_RETURN_IF_ERROR(scratch.Allocate(context, sizes.scratch));
-    const Memory memory = {state.memory.data(), scratch.data(),
-                           state.logits_bytes};
+    TF_RETURN_IF_ERROR(in.Read(context, parameters));
 
     // The shape of the outputs: the one number that the host waits for.
     int64_t count = 0;
-    if (batch.size > 0) {
-      TF_RETURN_IF_ERROR(state.planned.CopyFromDevice(
-          context, NumTouchedRows(batch, memory), sizeof(count), &count));
+    if (in.batch.size > 0) {
+      TF_RETURN_IF_ERROR(in.state->planned.CopyFromDevice(
+          context, NumTouchedRows(in.batch, in.memory), sizeof(count), &count));
     }
     const TensorShape touched({count});
     Tensor *rows, *dw, *db;
     TF_RETURN_IF_ERROR(context->allocate_output(0, touched, &rows));
     TF_RETURN_IF_ERROR(
-        context->allocate_output(1, TensorShape({count, batch.width}), &dw));
+        context->allocate_output(1, TensorShape({count, in.batch.width}), &dw));
     TF_RETURN_IF_ERROR(context->allocate_output(2, touched, &db));
     if (count == 0) return absl::OkStatus();
     const RowGradients<T> out = {count, Data<int64_t>(*rows), Data<T>(*dw),
                                  Data<T>(*db)};
-    return StatusOf(Backward<T>(batch, memory, Data<const A>(*loss_grads), out,
+    return StatusOf(Backward<T>(in.batch, in.memory,
+                                Data<const A>(*in.loss_grads), out,
                                 StreamOf(context)));
   }
 };

@@ -1,11 +1,12 @@
-// The training step that updates its variables in place, on a GPU. The host
-// waits for nothing of it, and reads no number: the learning rate may be a
-// variable on the GPU.
+// The steps that update their variables in place, on a GPU: with the loss, or
+// after it. The host waits for nothing of them, and reads no number: the
+// learning rate may be a variable on the GPU.
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/train_step_arguments.h"
+#include "cc/kernels/gpu/gpu_loss_state.h"
 #include "cc/kernels/gpu/loss_batch.h"
 #include "cc/kernels/gpu/register.h"
 
@@ -13,18 +14,36 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-template <typename T>
-struct TrainStepOp : TrainStepAttributes {
-  using A = Accumulator<T>;
-
+// StepAttributes of a step on a GPU.
+template <typename Attributes>
+struct GpuStepAttributes : Attributes {
   absl::Status Read(OpKernelConstruction* context) {
-    TF_RETURN_IF_ERROR(TrainStepAttributes::Read(context));
-    if (RunsOnGpus(rule)) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(Attributes::Read(context));
+    if (RunsOnGpus(this->rule)) return absl::OkStatus();
     return absl::UnimplementedError(
-        absl::StrCat("a step in place by the rule ", TraitsOf(rule).name,
+        absl::StrCat("a step in place by the rule ", TraitsOf(this->rule).name,
                      " is for CPUs; on GPUs, give the optimizer to "
                      "model.compile instead"));
   }
+
+  // Finds the numbers of the step, and points it at the parameters.
+  template <typename T>
+  absl::Status ReadUpdate(OpKernelContext* context,
+                          const Parameters& parameters,
+                          DeviceUpdate<T>* update) const {
+    StepNumbers numbers;
+    TF_RETURN_IF_ERROR(FindStepNumbers(context, &numbers));
+    update->decays = numbers.decays;
+    update->hyper = numbers.hyper;
+    update->seed = numbers.seed;
+    SetParameters(*this, parameters, update);
+    return absl::OkStatus();
+  }
+};
+
+template <typename T>
+struct TrainStepOp : GpuStepAttributes<TrainStepAttributes> {
+  using A = Accumulator<T>;
 
   absl::Status Run(OpKernelContext* context) const {
     LossBatch<T> in;
@@ -35,12 +54,7 @@ struct TrainStepOp : TrainStepAttributes {
                                                      kDataType<A>, rule));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
     TF_RETURN_IF_ERROR(in.arguments.ReadLossGrads(context, &loss_grads));
-    StepNumbers numbers;
-    TF_RETURN_IF_ERROR(FindStepNumbers(context, &numbers));
-    update.decays = numbers.decays;
-    update.hyper = numbers.hyper;
-    update.seed = numbers.seed;
-    SetParameters(*this, in.arguments.parameters, &update);
+    TF_RETURN_IF_ERROR(ReadUpdate(context, in.arguments.parameters, &update));
     TF_RETURN_IF_ERROR(in.AllocateState(context));
     TF_RETURN_IF_ERROR(in.AllocateLoss(context, *this, &outputs));
     const A* factors = Data<const A>(*loss_grads);
@@ -51,8 +65,40 @@ struct TrainStepOp : TrainStepAttributes {
   }
 };
 
+template <typename T>
+struct LossStepOp : GpuStepAttributes<LossStepAttributes> {
+  using A = Accumulator<T>;
+
+  absl::Status Run(OpKernelContext* context) const {
+    Parameters parameters;
+    KeptLoss<T> in;
+    DeviceUpdate<T> update;
+    bool moved;
+    TF_RETURN_IF_ERROR(
+        parameters.Write(context, kDataType<T>, kDataType<A>, rule));
+    TF_RETURN_IF_ERROR(in.Read(context, parameters));
+    TF_RETURN_IF_ERROR(ReadUpdate(context, parameters, &update));
+    TF_RETURN_IF_ERROR(ReadMoved(context, &moved));
+    void* stream = StreamOf(context);
+    DeviceMemory state, loss;
+    if (moved) {
+      LossOutputs<T> outputs;
+      TF_RETURN_IF_ERROR(state.Allocate(context, in.sizes.state));
+      TF_RETURN_IF_ERROR(loss.Allocate(context, in.batch.size * sizeof(A)));
+      in.memory.state = state.data();
+      outputs.loss = static_cast<A*>(loss.data());
+      TF_RETURN_IF_ERROR(
+          StatusOf(Forward(in.batch, in.memory, outputs, stream)));
+    }
+    return StatusOf(ApplyUpdate(in.batch, in.memory,
+                                Data<const A>(*in.loss_grads), update, stream));
+  }
+};
+
 const KernelRegistration<TrainStepOp> train_step(kGpu, "TfHsmTrainStep",
                                                  LossHostMemory());
+const KernelRegistration<LossStepOp> loss_step(kGpu, "TfHsmLossStep",
+                                               {"moved"});
 
 }  // namespace
 }  // namespace gpu

@@ -1,6 +1,6 @@
 """The cases: a head, a model around it, an optimizer and labels.
 
-`make.py` writes and checks files of each case. These modules call only public
+`make.py` writes and checks files of each case. These modules call public
 functions of tf_hsm, and pass all arguments after the first by keyword.
 """
 

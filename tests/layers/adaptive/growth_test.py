@@ -17,6 +17,7 @@ from tests.support.adaptive_layers import (
 )
 from tests.support.in_place_models import arguments, fit, make_model
 from tests.support.models import NUM_CLASSES, head_of, make_data
+from tests.support.training import layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax
@@ -163,7 +164,7 @@ def test_slots_of_its_own_optimizer(name, rule):
     layer = make(name, optimizer=OPTIMIZERS[rule]())
     labels = np.arange(64) % layer.num_classes
     for _ in range(2):
-        layer(make_inputs(64), labels, training=True)
+        layer_step(layer, make_inputs(64), labels)
     grown = layer.grow(layer.num_classes + NEW)
     fresh = OPTIMIZERS[rule]()
     fresh.build(grown.row_variables())
@@ -189,7 +190,7 @@ def test_slots_of_its_own_optimizer(name, rule):
             wanted[mine >= 0] = its[mine[mine >= 0]]
             np.testing.assert_array_equal(slot.numpy(), wanted)
     assert int(grown.optimizer.iterations) == 2
-    grown(make_inputs(64), labels + NEW, training=True)
+    layer_step(grown, make_inputs(64), labels + NEW)
     assert int(grown.optimizer.iterations) == 3
 
 

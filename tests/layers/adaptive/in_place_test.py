@@ -11,7 +11,6 @@ from tests.support import in_place_models
 from tests.support.adaptive_layers import COUNTS, LAYERS, make, make_inputs
 from tests.support.in_place_models import (
     FORMS,
-    REFUSED_OPTIMIZERS,
     arguments,
     assert_trains_the_same,
     check_no_gradient_of_log_probs,
@@ -24,7 +23,7 @@ from tests.support.in_place_models import (
     weights,
 )
 from tests.support.models import WIDTH, head_of, make_data
-from tests.support.training import assert_near, assert_same
+from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 from tf_hsm.layers import AdaptiveSoftmax
@@ -101,7 +100,7 @@ def test_a_step(name):
         for layer in (own, plain):
             with tf.GradientTape() as tape:
                 tape.watch(x)
-                losses = layer(x, labels, training=True)
+                losses = layer(x, labels)
                 total = layer.losses[0]
             variables = layer.trainable_variables
             sources = [x, *(v.value for v in variables)]
@@ -138,7 +137,7 @@ def test_clusters_without_a_label(labels):
         for v in (layer.head_kernel, *layer.tail_kernels)
     ]
     before = [[v.numpy() for v in table] for table in tables]
-    layer(make_inputs(len(labels)), np.array(labels), training=True)
+    layer_step(layer, make_inputs(len(labels)), np.array(labels))
     after = [[v.numpy() for v in table] for table in tables]
     moved = [
         not np.array_equal(new[0], old[0])
@@ -169,8 +168,8 @@ def test_a_bad_label_moves_nothing(label, kind):
     model = keras.Sequential([keras.Input([12]), layer])
     model.compile("sgd", loss=layer.loss)
     call = {
-        "eager": functools.partial(layer, training=True),
-        "function": tf.function(functools.partial(layer, training=True)),
+        "eager": functools.partial(layer_step, layer),
+        "function": tf.function(functools.partial(layer_step, layer)),
         "fit": functools.partial(model.fit, shuffle=False, verbose=0),
     }[kind]
     before = head_state(model)
@@ -186,7 +185,7 @@ def test_a_wrong_number_of_labels_moves_nothing():
     """Known when the function runs, and not before."""
     layer = make(optimizer="adagrad")
     step = tf.function(
-        functools.partial(layer, training=True),
+        functools.partial(layer_step, layer),
         input_signature=[
             tf.TensorSpec([None, 12]),
             tf.TensorSpec([None], tf.int64),
@@ -208,7 +207,8 @@ def test_variables_are_not_the_models():
     """Its optimizer keeps nothing of their size, but has the projections."""
     model = make_model("compile", "lazy_adam", compiling=EAGERLY)
     head = head_of(model)
-    assert [v.shape for v in head.trainable_weights] == [(6, 4), (6, 2)]
+    shapes = [v.shape for v in head.trainable_weights]
+    assert shapes == [(6, 4), (6, 2), ()]
     fit(model, arguments("compile", *make_data()), epochs=1)
     rows = [v.shape for v in head.row_variables()]
     assert len(rows) == 6
@@ -258,35 +258,12 @@ def test_seed():
             seed=seed,
         )
         for _ in range(3):
-            layer(make_inputs(40), np.arange(40), training=True)
+            layer_step(layer, make_inputs(40), np.arange(40))
         return [v.numpy().astype("f4") for v in layer.row_variables()]
 
     assert_same(run(0), run(0))
     changes = map(np.any, map(np.not_equal, run(0), run(3)))
     assert sum(changes) >= 4
-
-
-@pytest.mark.parametrize(
-    "name", ["clipnorm", "weight_decay", "ours", "accumulation"]
-)
-def test_optimizers_of_the_model(name):
-    """Those that do more than a step per batch by the loss as it is."""
-    optimizer, match = REFUSED_OPTIMIZERS[name]
-    model = make_model("compile", optimizer=optimizer())
-    before = head_state(model)
-    with pytest.raises(ValueError, match=match):
-        fit(model, arguments("compile", *make_data()))
-    assert_same(head_state(model), before)
-
-
-def test_weight_decay_of_the_projections_alone():
-    """Rows are named as those that do not decay."""
-    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
-    model = make_model("compile", "sgd", optimizer=optimizer)
-    head = head_of(model)
-    optimizer.exclude_from_weight_decay(head.non_trainable_variables)
-    losses = fit(model, arguments("compile", *make_data()))
-    assert losses[1] < losses[0]
 
 
 def test_bad_arguments():
@@ -305,9 +282,9 @@ def test_bad_arguments():
         for shared in [optimizers.Adagrad(0.1, 0.1)] * 2
     )
     x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
-    one(x, labels, training=True)
-    with pytest.raises(ValueError):
-        other(x, labels, training=True)
+    one(x, labels)
+    with pytest.raises(ValueError, match="belongs to another layer"):
+        other(x, labels)
 
 
 def test_a_gradient_of_log_probs():

@@ -93,7 +93,9 @@ def test_from_torch(div_value, cutoffs, head_bias):
             assert_close(expected, named[f"tail.{j}.1.weight"])
     tensor = torch.tensor(x)
     assert_close(layer.log_probs(x), module.log_prob(tensor))
-    np.testing.assert_array_equal(layer(x), module.predict(tensor).numpy())
+    np.testing.assert_array_equal(
+        layer.predict_class(x), module.predict(tensor).numpy()
+    )
     np.testing.assert_array_equal(
         layer.top_k(x, 9).classes,
         torch.topk(module.log_prob(tensor), 9).indices.numpy(),

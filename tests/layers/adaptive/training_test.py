@@ -17,10 +17,13 @@ from tests.support.models import (
     train_graph,
 )
 from tf_hsm.layers import AdaptiveSoftmax
+from tf_hsm.metrics import Perplexity, TopKAccuracy
 
 
-def make_model(optimizer="sgd", endpoint=False, metrics=(), **options):
-    """Tokens to classes, or with labels to losses; and the head."""
+def make_model(
+    optimizer="sgd", endpoint=False, make_metrics=lambda head: (), **options
+):
+    """Tokens to hidden vectors, or with labels to losses; and the head."""
     options = {"cutoffs": [4, 11], "div_value": 2, **options}
     counts = np.random.default_rng(0).integers(9, size=NUM_CLASSES)
     head = AdaptiveSoftmax(NUM_CLASSES, counts=counts, **options)
@@ -32,7 +35,7 @@ def make_model(optimizer="sgd", endpoint=False, metrics=(), **options):
         model.compile(optimizer)
         return model, head
     model.add(head)
-    model.compile(optimizer, loss=head.loss, metrics=metrics)
+    model.compile(optimizer, loss=head.loss, metrics=make_metrics(head))
     return model, head
 
 
@@ -53,12 +56,14 @@ def test_training():
 def test_metrics_and_predictions():
     """Masked positions do not count; by an optimizer of Keras it learns too."""
     tokens, labels = make_data()
-    metrics = [tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)]
-    model, head = make_model(keras.optimizers.Adam(0.05), metrics=metrics)
+    model, head = make_model(
+        keras.optimizers.Adam(0.05),
+        make_metrics=lambda head: [Perplexity(head), TopKAccuracy(head, 3)],
+    )
     losses = train(model, tokens, labels, epochs=9)
     assert losses[-1] < 0.8 * losses[0]
     logs = model.evaluate(tokens, labels, batch_size=22, verbose=0)
-    hidden = keras.Model(model.inputs, head.input)(tokens)
+    hidden = model.predict(tokens, verbose=0)
     counts = tokens != 0
     losses = head(hidden, labels).numpy()[counts]
     log_probs = head.log_probs(hidden).numpy()[counts]
@@ -70,7 +75,7 @@ def test_metrics_and_predictions():
         rtol=1e-5,
     )
     np.testing.assert_array_equal(
-        model.predict(tokens, verbose=0)[counts], log_probs.argmax(-1)
+        head.predict_class(hidden)[counts], log_probs.argmax(-1)
     )
 
 
@@ -90,8 +95,9 @@ def test_mixed_precision(policy, endpoint):
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_kernels_are_neither_cast_nor_copied(policy):
     """Nothing but the loss, its gradient and the update touch one."""
-    metrics = [tf_hsm.metrics.TopKAccuracy(3)]
-    model, head = make_model(metrics=metrics, dtype=policy)
+    model, head = make_model(
+        make_metrics=lambda head: [TopKAccuracy(head, 3)], dtype=policy
+    )
     graph = train_graph(model, *make_data())
     for kernel in [head.head_kernel, *head.tail_kernels]:
         handle = kernel.value.handle
@@ -114,7 +120,7 @@ def test_graph_holds_no_arrays_of_classes():
     )
     x, labels = make_inputs(31), np.arange(31)
     layer.build(x.shape)
-    function = tf.function(lambda *a: (layer(*a), layer(a[0])))
+    function = tf.function(lambda *a: (layer(*a), layer.predict_class(a[0])))
     graph = function.get_concrete_function(x, labels).graph
     sizes = [
         op.outputs[0].shape.num_elements()

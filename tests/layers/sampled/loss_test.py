@@ -1,10 +1,13 @@
 """The loss of a SampledSoftmax, against TensorFlow's and the full softmax."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support.models import sampled_losses
 from tests.support.pairs import all_pairs
 from tf_hsm.layers import SampledSoftmax
 
@@ -42,12 +45,12 @@ def make_data(dtype="float32", seed=1):
     return inputs, rng.integers(N, size=BATCH)
 
 
-def losses_and_gradients(head, inputs, labels, **options):
-    """The losses of a call, and the gradients of their weighted sum."""
+def losses_and_gradients(head, inputs, labels):
+    """The sampled losses, and the gradients of their weighted sum."""
     upstream = np.linspace(0.5, 2, BATCH)
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        losses = head(inputs, labels, **options)
+        losses = head(inputs, labels)
         total = tf.reduce_sum(losses * tf.cast(upstream, losses.dtype))
     variables = [v.value for v in head.trainable_weights]
     return losses, tape.gradient(total, [inputs, *variables])
@@ -80,6 +83,18 @@ def of_tensorflow(head, inputs, labels, sampled):
     return losses, tape.gradient(total, [inputs, *parameters])
 
 
+def of_full_softmax(head, inputs, labels):
+    """The losses over all classes, and the gradients as above."""
+    with tf.GradientTape() as tape:
+        variables = [tf.Variable(x) for x in (inputs, *head.get_weights()[:2])]
+        losses = tf_hsm.baselines.full_softmax_loss(
+            *variables[1:], labels, variables[0]
+        )
+        upstream = tf.cast(np.linspace(0.5, 2, BATCH), losses.dtype)
+        total = tf.reduce_sum(losses * upstream)
+    return losses, tape.gradient(total, variables)
+
+
 def compare(actual, expected, tolerance):
     for one, other in zip(
         tf.nest.flatten(actual), tf.nest.flatten(expected), strict=True
@@ -105,7 +120,7 @@ def test_it_is_that_of_tensorflow(dtype, sampler, use_bias):
     inputs, labels = make_data(head.compute_dtype)
     sampled = head._draws.draw(5, 0)
     labels[:3] = sampled[0], sampled[4], labels[5]
-    actual = losses_and_gradients(head, inputs, labels, training=True)
+    actual = losses_and_gradients(head, inputs, labels)
     assert actual[0].dtype == head.loss_dtype
     compare(actual, of_tensorflow(head, inputs, labels, sampled), tolerance)
     _, (_, *slices) = actual
@@ -113,7 +128,7 @@ def test_it_is_that_of_tensorflow(dtype, sampler, use_bias):
         assert isinstance(each, tf.IndexedSlices)
         np.testing.assert_array_equal(each.indices, np.union1d(labels, sampled))
     # The next step has another draw.
-    again, _ = losses_and_gradients(head, inputs, labels, training=True)
+    again, _ = losses_and_gradients(head, inputs, labels)
     other = of_tensorflow(head, inputs, labels, head._draws.draw(5, 1))[0]
     compare(again, other, tolerance)
     assert np.any(np.abs(again - actual[0]) > 1e-3)
@@ -125,33 +140,25 @@ def test_with_all_classes_it_is_the_full_softmax(num_sampled):
     head = make(num_sampled)
     inputs, labels = make_data()
     compare(
-        losses_and_gradients(head, inputs, labels, training=True),
         losses_and_gradients(head, inputs, labels),
+        of_full_softmax(head, inputs, labels),
         1e-5,
     )
 
 
-def test_outside_training_it_is_the_full_softmax():
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+def test_without_a_tape_it_is_the_full_softmax(wrap):
     head = make(3)
     inputs, labels = make_data()
-    losses, gradients = losses_and_gradients(head, inputs, labels)
-    kernel, bias, step = head.get_weights()
-    assert step == 0
-
-    with tf.GradientTape() as tape:
-        variables = [tf.Variable(x) for x in (inputs, kernel, bias)]
-        expected = tf_hsm.baselines.full_softmax_loss(
-            *variables[1:], labels, variables[0]
-        )
-        total = tf.reduce_sum(expected * np.linspace(0.5, 2, BATCH))
-    compare(losses, expected, 1e-5)
-    compare(gradients, tape.gradient(total, variables), 1e-5)
+    losses = wrap(head.label_losses)(labels, inputs)
+    assert head.step.numpy() == 0
+    compare(losses, of_full_softmax(head, inputs, labels)[0], 1e-5)
 
 
 def test_the_gradient_approaches_that_of_the_full_softmax():
     """The mean over draws, by the number of samples."""
     inputs, labels = make_data("float64")
-    full = losses_and_gradients(make(dtype="float64"), inputs, labels)[1]
+    full = of_full_softmax(make(dtype="float64"), inputs, labels)[1]
     sizes = [float(tf.norm(tf.convert_to_tensor(g))) for g in full]
     errors = []
     for num_sampled in (4, 12, 24, 34):
@@ -161,9 +168,7 @@ def test_the_gradient_approaches_that_of_the_full_softmax():
         def mean_gradients(head=head):
             sums = [tf.zeros_like(tf.convert_to_tensor(g)) for g in full]
             for _ in tf.range(400):
-                _, gradients = losses_and_gradients(
-                    head, inputs, labels, training=True
-                )
+                _, gradients = losses_and_gradients(head, inputs, labels)
                 sums = [
                     s + tf.convert_to_tensor(g)
                     for s, g in zip(sums, gradients, strict=True)
@@ -213,7 +218,7 @@ def test_labels_that_do_not_count(in_function):
 
     def run(inputs, labels, mask=None):
         with tf.GradientTape() as tape:
-            losses = head(inputs, labels, inputs_mask=mask, training=True)
+            losses = head(inputs, labels, inputs_mask=mask)
         return losses, tape.gradient(losses, head.kernel.value)
 
     run_either = tf.function(run) if in_function else run
@@ -240,24 +245,26 @@ def test_hostile_calls():
         labels[4] = wrong
         message = rf"labels must be in \[0, 37\); the first[^\n]*\n4\n{wrong}"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-            head(inputs, labels, training=True)
+            sampled_losses(head, inputs, labels)
         with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
             head(inputs, labels)
     # A step that failed has drawn nothing.
     assert head.step.numpy() == 0
     _, labels = make_data()
-    for training in (True, False):
+    for call in (head, functools.partial(sampled_losses, head)):
         with pytest.raises(ValueError, match=r"labels, of shape \(12,\)"):
-            head(inputs, labels[1:], training=training)
+            call(inputs, labels[1:])
         with pytest.raises(TypeError, match="labels must be integers"):
-            head(inputs, labels + 0.5, training=training)
-    with pytest.raises(ValueError, match=r"inputs, of shape .* 5 as the last"):
-        head(np.zeros([BATCH, 4], "f4"), labels, training=True)
+            call(inputs, labels + 0.5)
+    with pytest.raises(
+        ValueError, match=r"of shape \(13, 4\), must be the hidden"
+    ):
+        sampled_losses(head, np.zeros([BATCH, 4], "f4"), labels)
     with pytest.raises(TypeError, match=r"inputs must be floats.* string"):
-        head(np.full([BATCH, WIDTH], "a"), labels, training=True)
-    losses = head(np.full([BATCH, WIDTH], np.nan), labels, training=True)
+        sampled_losses(head, np.full([BATCH, WIDTH], "a"), labels)
+    losses = sampled_losses(head, np.full([BATCH, WIDTH], np.nan), labels)
     assert np.all(np.isnan(losses))
-    losses = head(np.full([BATCH, WIDTH], 1e30), labels, training=True)
+    losses = sampled_losses(head, np.full([BATCH, WIDTH], 1e30), labels)
     assert losses.shape == (BATCH,)
 
 

@@ -376,6 +376,8 @@ def test_bad_arguments(build, message):
 
 
 def test_arrays_are_a_named_tuple():
-    arrays = embeddings.from_embeddings(normal(9, 2))
+    arrays = embeddings.from_embeddings(
+        normal(9, 2), branching=None, seed=0, metric="cosine"
+    )
     assert isinstance(arrays, TreeArrays)
     assert Tree(*arrays) == Tree.from_embeddings(normal(9, 2))

@@ -7,8 +7,9 @@ import keras
 
 from tf_hsm.estimation import heads
 from tf_hsm.estimation.body import keras_model
+from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.part import Part
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import model_calls
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +65,7 @@ def of(value):
             "tf_hsm.estimation.transformer or recurrent returns, or None, not "
             f"{type(value).__name__}"
         )
-    if private_keras.calls_of(value) is None and not value.built:
+    if model_calls.calls_of(value) is None and not value.built:
         raise ValueError(
             f"body is {value.name!r}, which is not built: begin it with "
             "keras.Input, or call it once"
@@ -87,16 +88,16 @@ def of(value):
 
 def _shape_of_vectors(model):
     """The shape of its output, or, of a model with a head, of its inputs."""
-    for call in private_keras.calls_of(model) or ():
+    for call in model_calls.calls_of(model) or ():
         is_last = call.outputs[0] is model.outputs[0]
         if is_last and heads.of_layer(call.operation) is not None:
             return call.inputs[0].shape
-    return private_keras.output_shape_of(model)
+    return shapes_of.output_shape_of(model)
 
 
 def _length(model):
     """The size of the second dimension of a model's first input."""
-    if private_keras.calls_of(model) is None:
+    if model_calls.calls_of(model) is None:
         return None
     tensor = model.inputs[0]
     shape = tensor.shape

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tf_hsm.estimation.body import graph_loops
 from tf_hsm.estimation.part import NO_WORK, Work
+from tf_hsm.ops import flops as _  # noqa: F401, for tf.profiler
 from tf_hsm.runtime import private_tensorflow
 
 # Ops that move nothing: they name, shape or steer.
@@ -85,8 +86,7 @@ def _count_one(operation, trips_of):
         return count(_operations(operation, "f"), {})
     if kind in _BRANCHES:
         counted = [
-            count(graph.get_operations(), {})
-            for graph in private_tensorflow.branch_graphs(operation)
+            count(graph.get_operations(), {}) for graph in _branches(operation)
         ]
         return max(counted, key=lambda one: one[0].flops)
     flops = _flops_of(operation)
@@ -143,5 +143,15 @@ def _count_loop(operation, trips_of):
 
 
 def _operations(operation, name):
-    graph = private_tensorflow.function_graph(operation, name)
-    return graph.get_operations()
+    return graph_loops.graph_of(operation, name).get_operations()
+
+
+def _branches(operation):
+    """The graphs of the branches of an If or a Case."""
+    if "If" in operation.type:
+        names = ("then_branch", "else_branch")
+        return [graph_loops.graph_of(operation, name) for name in names]
+    return [
+        private_tensorflow.function_graph(operation.graph, branch.name)
+        for branch in operation.get_attr("branches")
+    ]

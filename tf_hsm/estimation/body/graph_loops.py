@@ -27,6 +27,12 @@ _FUNCTIONS = {
 }
 
 
+def graph_of(operation, name):
+    """Returns the graph of the function that an attribute of an op names."""
+    function = operation.get_attr(name)
+    return private_tensorflow.function_graph(operation.graph, function.name)
+
+
 def trips(operation, trips_of):
     """Returns how often a loop runs, or None if its counters do not tell.
 
@@ -36,8 +42,7 @@ def trips(operation, trips_of):
       operation: a "While" or "StatelessWhile".
       trips_of: by the names of loops of the graph, how often they run.
     """
-    condition = private_tensorflow.function_graph(operation, "cond")
-    body = private_tensorflow.function_graph(operation, "body")
+    condition, body = (graph_of(operation, name) for name in ("cond", "body"))
     values = [_scalar(_value(t, {}, trips_of)) for t in operation.inputs]
     for count in range(_MOST):
         again = _value(condition.outputs[0], _by(condition, values), {})

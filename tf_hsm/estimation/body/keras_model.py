@@ -6,9 +6,10 @@ import keras
 
 from tf_hsm.estimation import heads, slots
 from tf_hsm.estimation.body import formulas, layer_part, traced
+from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.setting import BYTES
 from tf_hsm.layers import HierarchicalSoftmax
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import model_calls, private_keras
 
 
 def parts(model, setting, has_head, dtype=None):
@@ -21,11 +22,11 @@ def parts(model, setting, has_head, dtype=None):
       has_head: whether its last layer, if that is `Dense`, is a head.
       dtype: of all variables; None: their own.
     """
-    if private_keras.calls_of(model) is None:
+    if model_calls.calls_of(model) is None:
         # Built for whatever batch it was called with.
         shapes = [
             _filled((None, *shape[1:]), setting)
-            for shape in private_keras.build_shapes_of(model)
+            for shape in shapes_of.build_shapes_of(model)
         ]
         return [_whole(model, shapes, setting, "")]
     shapes = [_filled(t.shape, setting) for t in model.inputs]
@@ -60,7 +61,7 @@ class _Walk:
         }
         ends = {id(t) for t in model.outputs}
         found = []
-        for call in private_keras.calls_of(model):
+        for call in model_calls.calls_of(model):
             layer = call.operation
             if isinstance(layer, keras.layers.InputLayer):
                 continue
@@ -82,7 +83,7 @@ class _Walk:
         layer, setting = call.operation, self._setting
         name = f"{prefix}{layer.name}"
         if isinstance(layer, keras.Model):
-            if private_keras.calls_of(layer) is None:
+            if model_calls.calls_of(layer) is None:
                 return [_whole(layer, shapes, setting, prefix)]
             return self.parts(layer, shapes, False, f"{name}/")
         head = heads.of_layer(layer)
@@ -117,7 +118,7 @@ class _Walk:
             for tensor, shape in zip(call.inputs, shapes, strict=True)
         )
         if not is_as_built:
-            return private_keras.output_shapes_of(call, shapes)
+            return shapes_of.output_shapes_of(call, shapes)
         return [_filled(t.shape, self._setting) for t in call.outputs]
 
 
@@ -153,7 +154,10 @@ def _head_parts(head, is_trained, shape, setting, name):
         setting = dataclasses.replace(setting, slots=slots.of(None))
     found = head.parts_of(shape, setting)
     if not is_trained:
-        found = [dataclasses.replace(p, gradient_bytes=0) for p in found]
+        found = [
+            dataclasses.replace(p, gradient_bytes=0, in_place=False)
+            for p in found
+        ]
     return [part.named(part.name.replace(head.name, name, 1)) for part in found]
 
 

@@ -3,9 +3,9 @@
 import dataclasses
 import math
 
+from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK, Part, Product, Work
 from tf_hsm.estimation.setting import BYTES, VARIABLE_BYTES
-from tf_hsm.runtime import private_keras
 
 _INDEX_BYTES = 4  # of a row of a sparse gradient: ids are int32
 
@@ -49,7 +49,7 @@ def variables_of(layer, shapes):
       shapes: of its inputs.
     """
     if not layer.built:
-        layer = private_keras.built_without_values(layer, shapes)
+        layer = shapes_of.built_without_values(layer, shapes)
     trained = {id(v) for v in layer.trainable_variables}
     # Counters of random seeds are no parameters.
     return [

@@ -3,10 +3,10 @@
 import keras
 
 from tf_hsm import _checks
+from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.body.body import Body
 from tf_hsm.estimation.body.layer_part import part
 from tf_hsm.estimation.body.simple import dense_of
-from tf_hsm.runtime import private_keras
 
 _CELLS = {
     "lstm": keras.layers.LSTM,
@@ -162,7 +162,7 @@ def _body(name, stack, length, vocabulary, width):
     """Makes the model, whose variables have no values."""
     if length is not None:
         length = _checks.check_int("length", length, 1)
-    with private_keras.without_values():
+    with shapes_of.without_values():
         if vocabulary is None:
             inputs = keras.Input((length, width))
             outputs = stack(inputs)

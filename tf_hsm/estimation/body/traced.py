@@ -1,13 +1,14 @@
 """Layers without a formula: their graph is made, and counted."""
 
+import inspect
 import math
 
 import keras
 import tensorflow as tf
 
 from tf_hsm.estimation.body import graph_flops
+from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.body.layer_part import Formula
-from tf_hsm.runtime import private_keras
 
 
 def formula(layer, shapes, dtypes, output, fill=None):
@@ -24,7 +25,7 @@ def formula(layer, shapes, dtypes, output, fill=None):
       A `Formula`. What it saves are the tensors that its gradient reads.
     """
     try:
-        with private_keras.without_values():
+        with shapes_of.without_values():
             return _formula(layer, shapes, dtypes, output, fill)
     # A layer of the user's own may do anything, and this is no call of it.
     except Exception as error:
@@ -35,7 +36,7 @@ def formula(layer, shapes, dtypes, output, fill=None):
 
 def _formula(layer, shapes, dtypes, output, fill):
     if isinstance(layer, keras.layers.Layer) and not layer.built:
-        layer = private_keras.built_without_values(layer, shapes)
+        layer = shapes_of.built_without_values(layer, shapes)
     with tf.Graph().as_default() as graph:
         inputs = [
             tf.compat.v1.placeholder(dtype, shape)
@@ -103,4 +104,5 @@ def _placeholder(variable):
 
 
 def _training(layer):
-    return {"training": True} if private_keras.takes_training(layer) else {}
+    parameters = inspect.signature(layer.call).parameters
+    return {"training": True} if "training" in parameters else {}

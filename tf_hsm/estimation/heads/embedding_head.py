@@ -3,17 +3,15 @@
 import dataclasses
 import math
 
+from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads import passed
 from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
 from tf_hsm.estimation.heads.table import Table
-from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions, padded
+from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
 from tf_hsm.estimation.part import Work
 from tf_hsm.layers import EmbeddingSoftmax
 
 _INDEX_BYTES = 4  # of a row of a sparse gradient: ids are int32
-# A step in place has for each id its number, its place among the sorted rows
-# twice, and where its gradient is summed (cc/core/plan/vector_plan.h).
-_ID_BYTES = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,57 +65,36 @@ class EmbeddingHead(Head):
             by_blocks=True,
             index_bytes=_INDEX_BYTES,
         )
-        (tree,) = self.tree.parts(setting, width)
-        if self.tree.options.optimizer is None:
-            return [self._looked_up(table, setting), tree]
-        return self._in_place(table, tree, setting)
+        tree = self.tree.parts(setting, width)
+        return [self._looked_up(table, setting), *tree]
 
     def _looked_up(self, table, setting):
-        """The table with a gradient: a look-up, and the means of bags."""
-        ids = self._ids(setting)
+        """The table: a look-up, and the means of bags."""
+        ids = setting.tokens * (1 if self.bag is None else self.bag)
         size, width = setting.accumulator_itemsize, self.row_width
         vectors = size * width * setting.tokens
         looked_up = size * width * ids
         of_bags = 0 if self.bag is None else looked_up
         # A bag multiplies each embedding by its weight, and adds them up.
         added = 0 if self.bag is None else 2 * width * ids
-        return table.part(
-            f"{self.name} embeddings",
-            "Embedding",
-            ids,
-            saved_bytes=vectors,
-            tensor_bytes=looked_up,
-            forward_bytes=of_bags,
-            backward_bytes=of_bags,
-            forward=Work(added, 2 * looked_up + of_bags, 1),
-            backward=Work(added, 2 * looked_up + of_bags, 1),
+        work = Work(added, 2 * looked_up + of_bags, 1)
+        fields = {
+            "saved_bytes": vectors,
+            "tensor_bytes": looked_up,
+            "forward_bytes": of_bags,
+            "backward_bytes": of_bags,
+            "forward": work,
+            "backward": work,
+        }
+        name, optimizer = f"{self.name} embeddings", self.tree.options.optimizer
+        if optimizer is None:
+            return table.part(name, "Embedding", ids, **fields)
+        # The backward makes the gradient, and updates the rows by it.
+        fields["backward_bytes"] += looked_up
+        fields["backward"] += slots.of(optimizer).update(
+            (table.rows, width), setting.dtype, ids
         )
-
-    def _in_place(self, table, tree, setting):
-        """Table and tree in one op, which returns losses alone."""
-        ids, batch = self._ids(setting), setting.tokens
-        size, width = setting.accumulator_itemsize, self.row_width
-        embeddings = table.part_in_place(
-            f"{self.name} embeddings", "Embedding", self.tree.options.optimizer
-        )
-        # A row is read and written, as are its slots.
-        numbers = setting.itemsize + embeddings.slot_bytes / table.parameters
-        embeddings = dataclasses.replace(
-            embeddings,
-            forward=Work(8 * ids * width, 2 * numbers * ids * width),
-        )
-        packed = size * batch * padded(width)
-        tree = dataclasses.replace(
-            tree,
-            saved_bytes=size * batch,
-            # The inputs are counted already; their gradients stay in the op.
-            forward_bytes=tree.forward_bytes + packed + _ID_BYTES * ids,
-            backward_bytes=0,
-        )
-        return [embeddings, tree]
-
-    def _ids(self, setting):
-        return setting.tokens * (1 if self.bag is None else self.bag)
+        return table.part_in_place(name, "Embedding", optimizer, **fields)
 
 
 @of_layer.register

@@ -44,10 +44,9 @@ class Passed:
         """Returns pairs of an example and a group that it passes."""
         return batch * float(self.masses.sum())
 
-    def logits(self, batch, population=0):
-        """Returns the logits of groups that more examples pass than that."""
-        busy = batch * self.masses > population
-        return batch * float(self.fanouts[busy] @ self.masses[busy])
+    def logits(self, batch):
+        """Returns the logits that a batch computes."""
+        return batch * float(self.fanouts @ self.masses)
 
     def cost(self, batch, width, cost_model=None) -> ExpectedCost:
         """Returns what a step costs."""

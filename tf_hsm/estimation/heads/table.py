@@ -91,7 +91,7 @@ class Table:
           **fields: other fields of the part.
         """
         slots = all_slots.of(optimizer)
-        return Part(name, kind, **self._kept(slots), **fields)
+        return Part(name, kind, in_place=True, **self._kept(slots), **fields)
 
     def part_of_codes(self, name, kind, touched, products, **fields):
         """Returns the `Part` of quantized rows, which answer and do not train.

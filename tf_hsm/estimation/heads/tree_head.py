@@ -15,11 +15,9 @@ from tf_hsm.layers.quantized import check_policy
 # The constants of C++ by the names that they have there:
 # tests/estimation/constants_test.py compares them.
 MAX_KEPT_BYTES = 256 << 20
-MAX_STEP_BYTES = 512 << 20
 NARROW_WIDTH = 64
 MAX_NARROW_BYTES = 4 << 20
 CHUNK_BYTES = 128 << 20
-MAX_ITEM_EXAMPLES = 48
 PADDING = 16
 
 _NUMBER = 8  # bytes of a number of a tree's arrays
@@ -36,10 +34,8 @@ class TreeOptions:
 
     Attributes:
       optimizer: the optimizer of the head's own, which updates the rows in the
-        pass that makes the losses; None: the head has gradients.
+        backward; None: the head has gradients.
       use_bias: whether rows have biases.
-      is_focal: whether losses are focal losses. In place, the head then makes a
-        forward before its step.
       is_random: whether weights begin at random numbers, not at zeros.
       is_tied: whether the weights are the rows of an embedding too; their
         gradient is dense then.
@@ -48,7 +44,6 @@ class TreeOptions:
 
     optimizer: object = None
     use_bias: bool = True
-    is_focal: bool = False
     is_random: bool = True
     is_tied: bool = False
     mode: str | None = None
@@ -57,12 +52,9 @@ class TreeOptions:
     def of(cls, layer):
         """Returns the options of a layer of `tf_hsm.layers`."""
         check_policy(layer)
-        # The objective of a label tree has no focal losses.
-        focal_gamma = getattr(layer.objective, "focal_gamma", 0)
         return cls(
             layer.optimizer,
             bool(layer.rows.use_bias),
-            bool(focal_gamma),
             not isinstance(
                 layer.rows.kernel_initializer, keras.initializers.Zeros
             ),
@@ -91,14 +83,14 @@ class Held(NamedTuple):
     """What a step has beside losses, dx and its plan, in bytes.
 
     Attributes:
-      planned: with a gradient, until the backward; in place, in the forward.
+      saved: from the forward until the backward.
       forward: in the forward alone.
       tensor: of a typical tensor.
       has_products: whether the backward finds the products of the forward.
       has_gradient: whether the forward makes the gradient of the weights.
     """
 
-    planned: float
+    saved: float
     forward: float = 0
     tensor: float = 0
     has_products: bool = True
@@ -152,52 +144,39 @@ class TreeHead(Head):
                 ),
             )
             return [part]
-        held = self._held(setting, width)
-        planned = held.planned + self._plan_bytes(batch)
-        fields = {
-            "saved_bytes": size * batch * (1 + width),
-            "forward_bytes": held.forward,
-            "backward_bytes": size * batch * width,
-            "tensor_bytes": held.tensor,
-        }
+        slot_bytes = 0  # that the backward moves for each touched number
         if optimizer is None:
-            fields["saved_bytes"] += planned
-            forward = 2 * products
-            backward = products * (1 if held.has_products else 2)
-            if held.has_gradient:
-                forward, backward = 3 * products, 0
-            part = table.part(
-                self.name,
-                self.kind,
-                None if self.options.is_tied else cost.touched_rows,
-                forward=Work(forward, cost.bytes / 2, 1),
-                backward=Work(backward, cost.bytes / 2, 1),
-                **fields,
-            )
-            # A touched number is read twice, and its gradient written.
-            moved, passes = 3 * setting.itemsize, 3
+            rows = None if self.options.is_tied else cost.touched_rows
+            part = table.part(self.name, self.kind, rows)
         else:
-            fields["forward_bytes"] += planned
-            # One forward and two for backward; focal losses need one more.
-            passes = 4 if self.options.is_focal else 3
-            forward = Work(
-                passes * products, passes / 2 * cost.bytes, passes - 2
-            )
-            part = table.part_in_place(
-                self.name, self.kind, optimizer, forward=forward, **fields
-            )
-            # It is read and written once, as are its slots.
-            slot_bytes = part.slot_bytes / part.parameters
-            moved = 2 * (setting.itemsize + slot_bytes)
+            part = table.part_in_place(self.name, self.kind, optimizer)
+            slot_bytes = 2 * part.slot_bytes / part.parameters
+        held = self._held(setting, width)
+        forward = 2 * products
+        backward = products * (1 if held.has_products else 2)
+        if held.has_gradient:
+            forward, backward = 3 * products, 0
+        slots_moved = slot_bytes * cost.touched_rows * width
+        # Both passes read a touched number. The backward writes its gradient,
+        # or the number and its slots.
+        moved = 3 * setting.itemsize + slot_bytes
         ranking = _RANKING_BYTES * passed.num_classes
         return [
             dataclasses.replace(
                 part,
                 constant_bytes=self._array_bytes(),
-                filling_bytes=max(part.filling_bytes, ranking),
-                seconds=lambda machine: (
-                    passes / 3 * _seconds(cost, passed, moved, machine)
+                saved_bytes=(
+                    size * batch * (1 + width)
+                    + held.saved
+                    + self._plan_bytes(batch)
                 ),
+                forward_bytes=held.forward,
+                backward_bytes=size * batch * width,
+                tensor_bytes=held.tensor,
+                filling_bytes=max(part.filling_bytes, ranking),
+                forward=Work(forward, cost.bytes / 2, 1),
+                backward=Work(backward, cost.bytes / 2 + slots_moved, 1),
+                seconds=lambda machine: _seconds(cost, passed, moved, machine),
             )
         ]
 
@@ -217,21 +196,16 @@ class TreeHead(Head):
     def _held(self, setting, width):
         """Returns the `Held` of a step."""
         batch, size = setting.tokens, setting.accumulator_itemsize
-        in_place = self.options.optimizer is not None
-        population = MAX_ITEM_EXAMPLES if in_place else 0
-        limit = MAX_STEP_BYTES if in_place else MAX_KEPT_BYTES
-        probs = size * self.passed.logits(batch, population)
-        if width <= NARROW_WIDTH:
-            limit = MAX_NARROW_BYTES
+        probs = size * self.passed.logits(batch)
+        saved = 2 * size * self.passed.passes(batch)  # normalizers
+        saved += size * batch * padded(width)
         if self._takes_chunks(probs, batch, width):
-            return self._held_in_chunks(setting, width)
-        is_kept = probs <= limit
-        kept = probs if is_kept else 0
-        normalizers = 2 * size * self.passed.passes(batch)
-        if in_place:  # the op has one of the two
-            kept, normalizers = (kept if is_kept else normalizers), 0
+            return self._held_in_chunks(setting, width, saved)
+        is_narrow = width <= NARROW_WIDTH
+        limit = MAX_NARROW_BYTES if is_narrow else MAX_KEPT_BYTES
+        kept = probs if probs <= limit else 0
         return Held(
-            normalizers + kept + size * batch * padded(width),
+            saved + kept,
             tensor=max(size * batch * width, kept),
             has_products=bool(kept),
         )
@@ -242,24 +216,16 @@ class TreeHead(Head):
         fits = NARROW_WIDTH < width <= batch
         return is_flat and fits and probs > MAX_KEPT_BYTES
 
-    def _held_in_chunks(self, setting, width):
-        """As `_held`; the sums of a float gradient become the gradient."""
-        batch, size = setting.tokens, setting.accumulator_itemsize
+    def _held_in_chunks(self, setting, width, saved):
+        """As `_held`; a gradient of the same type takes the sums' memory."""
+        size = setting.accumulator_itemsize
         sums = size * self.passed.num_rows * width
-        inputs = size * batch * padded(width)
-        if self.options.optimizer is not None or size == setting.itemsize:
-            return Held(
-                2 * size * batch + inputs,
-                sums + CHUNK_BYTES,
-                sums,
-                has_gradient=True,
-            )
-        return Held(
-            2 * size * batch + inputs + sums,
-            CHUNK_BYTES,
-            sums,
-            has_gradient=True,
-        )
+        forward = CHUNK_BYTES
+        if self.options.optimizer is None and size == setting.itemsize:
+            forward += sums
+        else:
+            saved += sums
+        return Held(saved, forward, sums, has_gradient=True)
 
     def _plan_bytes(self, batch):
         group, example, visit = self.plan

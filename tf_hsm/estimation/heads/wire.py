@@ -46,10 +46,7 @@ def part(name, setting, network, num_classes, vectors, replicas):
     sent = milliseconds = 0.0
     for examples, width in vectors:
         step = distribute.Step(
-            width=width,
-            dtype=setting.compute_dtype,
-            network=network,
-            on_replicas=replicas is not None,
+            width=width, dtype=setting.compute_dtype, network=network
         )
         if replicas is not None:
             examples *= (replicas - 1) / replicas

@@ -1,7 +1,7 @@
 """The builders of trees, one algorithm a file.
 
-A builder returns what `Tree` takes: the three arrays and, where it knows them,
-the names of the rows. Its docstring becomes the docstring of the class method
-that `Tree` has of it, and beside it stands the `Kind` by which the command line
-names it. `tf_hsm.tree.constructors` lists them all.
+A builder returns the positional arguments of `Tree._of`: the three arrays and,
+if it knows them, the names of the rows and more. The class method of the same
+name in `tf_hsm.tree.constructors` documents its arguments and errors. Beside a
+builder stands the `Kind` by which the command line names it.
 """

@@ -20,38 +20,14 @@ def adaptive(
     counts,
     *,
     num_clusters="auto",
-    batch=1024,
-    width=512,
-    tail="flat",
+    batch,
+    width,
+    tail,
     min_head=None,
-    cost_model=None,
-    cutoffs=None,
+    cost_model,
+    cutoffs,
 ):
-    """Frequency clusters that take the least time for the given counts.
-
-    The root's group holds the most frequent classes, the shortlist, and
-    then one row per tail. Classes need no order; equal counts go by the
-    class number. After Grave et al. (2016: Efficient softmax approximation
-    for GPUs).
-
-    Args:
-      counts: `[N]`, how often each class occurs; zeros are allowed. Or a
-        mapping with the names of the classes, as for `huffman`.
-      num_clusters: the number of tails, several to choose from, or "auto":
-        the best of 1 to 8, or none if there are at most two classes.
-      batch: the examples in a step.
-      width: of the inputs.
-      tail: "flat" if a tail is one group; "two_level", or the branching of
-        a balanced tree: then no group of a large tail is long.
-      min_head: the fewest classes in the shortlist; by default about sqrt(N).
-      cost_model: a `tf_hsm.CostModel`; by default a machine of two
-        cores.
-      cutoffs: ascending, as for PyTorch, in place of the best ones; then
-        only `counts` and `tail` count.
-
-    Raises:
-      ValueError: an argument is out of range; names it.
-    """
+    """Returns what `Tree.adaptive` is made of."""
     counts, names = split_counts(counts, _CLASS_BYTES)
     tail = check_tail(tail)
     order = by_frequency(counts)

@@ -20,26 +20,7 @@ def balanced(
     *,
     pinned: bool = False,
 ):
-    """A tree whose leaves, in class order, are spread as evenly as can be.
-
-    A node with n classes below it has `min(branching, n)` children, whose
-    numbers of classes differ by at most one; a node with one class is its
-    leaf. With one int for all levels, the depths of two leaves differ by
-    at most one.
-
-    Args:
-      num_classes: N, at least 1.
-      branching: the largest fanout, at least 2; or a list of one per
-        level, each at least 1, whose product is at least N. Levels of
-        the list that are not needed stay unused.
-      pinned: whether each group, of two rows, has one row of weights: see
-        `Tree.pin`.
-
-    Raises:
-      ValueError: an argument is out of range, too few leaves fit, or the
-        tree passes the memory of the machine; says how many bytes it needs. Or
-        `pinned`, and a group does not have two rows.
-    """
+    """Returns what `Tree.balanced` is made of."""
     num_classes = _check_num_classes(num_classes)
     widths = _level_branching(num_classes, branching)
     _check_fits(num_classes, widths)
@@ -81,15 +62,7 @@ def balanced(
 
 
 def two_level(num_classes: int):
-    """About sqrt(N) groups of about sqrt(N) classes, in class order.
-
-    The classes are spread evenly over `round(sqrt(N))` groups; up to
-    three classes are one group.
-
-    Raises:
-      ValueError: `num_classes` is not a positive integer, or the tree passes
-        the memory of the machine.
-    """
+    """Returns what `Tree.two_level` is made of."""
     num_classes = _check_num_classes(num_classes)
     num_groups = _num_groups(num_classes)
     if num_groups == 1:
@@ -98,19 +71,7 @@ def two_level(num_classes: int):
 
 
 def flat(num_classes: int):
-    """One group of all classes: the full softmax.
-
-    Row c of the weights is class c. A head with this tree has the losses, the
-    gradients and the answers of the full softmax, and never stores its logits:
-    see docs/flat.md. Each example costs N rows.
-
-    >>> Tree.flat(50_000).depth
-    1
-
-    Raises:
-      ValueError: `num_classes` is not a positive integer, or the tree passes
-        the memory of the machine.
-    """
+    """Returns what `Tree.flat` is made of."""
     return balanced(num_classes, [_check_num_classes(num_classes)])
 
 

@@ -37,80 +37,16 @@ _BATCH, _VECTOR_WIDTH = 1024, 512  # for the time
 
 def from_data(
     labels,
-    contexts=None,
+    contexts,
     *,
-    num_classes=None,
+    num_classes,
     names=None,
     ordered=None,
     several_labels=False,
-    seed=0,
+    seed,
     verbose=True,
 ):
-    """Makes a tree from training data, in one pass over the data.
-
-    Classes that occur in similar contexts share groups, so that the examples of
-    all classes of a group train it. The most frequent classes are leaves of the
-    root's group. The tree keeps the counts of the classes, and the biases of
-    layers begin there. docs/fit.md compares the fit with the full softmax.
-
-    >>> contexts = [[7, 5], [5, 3], [7, 4]]  # two words before each label
-    >>> Tree.from_data([0, 2, 1], contexts).counts.tolist()
-    [1, 1, 1]
-
-    `Tree.from_data(dataset)` reads a `tf.data.Dataset` of (contexts, labels).
-
-    1. Count how often each class occurs, and with which ids of its context.
-    2. Factor the association of classes and ids into vectors:
-       `tf_hsm.tree.data.vectors` has the formula.
-    3. Cluster the vectors into groups of equal size, as `from_embeddings` does.
-       There are min(256, 2 sqrt(N)) clusters. Groups below the clusters have at
-       most 256 rows: the tree has two levels up to about 60,000 classes, then
-       three. Up to 256 classes are one group, which is the full softmax.
-    4. Put the m most frequent classes into the root's group. m minimizes::
-
-           expected loss + 0.15 log10(examples / N) mean depth
-           + 0.02 log(time of a step),
-
-       in nats. `Tree.expected_loss` measures the clusters. A level costs more
-       where each class has more examples: a class that is often the label
-       learns by itself what its group could teach it. A step may be 10% slower
-       for 0.002 nats.
-
-    Without contexts, the result is the tree of `from_counts`.
-
-    Args:
-      labels: integers `[...]` or `[..., 1]`, the class of each example.
-        Negative labels do not count. Or an iterable of batches
-        `(contexts, labels)` or `(contexts, labels, weights)`, such as a
-        `tf.data.Dataset`. Labels of weight 0 do not count; other weights have
-        no effect. Padding needs a weight of 0 or a negative label.
-      contexts: integer ids that are known before the label: words of a text,
-        items of a basket or a session, features. Negative ids stand for none.
-
-        - `[..., C]`: C ids for each label, such as the last C words.
-        - `[n]` for labels `[n]`: one id for each label.
-        - `[..., T]` for labels `[..., T]`: sequences. The context of a label is
-          the id at its position and the id before that, as in a language model
-          whose label is the next token.
-        - a `tf.RaggedTensor` for labels `[n]`: bags.
-
-      num_classes: N; when None, one more than the largest label.
-      names: `[N]` strs, the name of each class; or None.
-      several_labels: whether each example has a set of labels, for a
-        `LabelTree` or a layer with `several_labels`. Labels are then `[n, M]`,
-        padded with negative numbers, or a `tf.RaggedTensor`, and contexts are
-        `[n]`, `[n, C]` or ragged. Without contexts, the context of a label is
-        the other labels of its set.
-      ordered: whether the position of an id in `[..., C]` has a meaning. When
-        None, it has one unless ids are negative or contexts are ragged.
-      seed: an integer, at least 0; a different seed can give a different tree.
-      verbose: whether to write to stderr, every few seconds, how far it is.
-
-    Raises:
-      ValueError: there are no labels, a label is not below `num_classes`,
-        shapes do not fit, ids are no integers, or a dataset is infinite or has
-        other elements.
-    """
+    """Returns what `Tree.from_data` is made of."""
     if num_classes is not None:
         num_classes = _checks.check_int("num_classes", num_classes, 1)
         check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)

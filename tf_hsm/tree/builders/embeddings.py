@@ -22,44 +22,14 @@ _CLASS_BYTES = 80  # that a class takes beside its vector, by tracemalloc
 def from_embeddings(
     vectors,
     *,
-    branching=None,
-    seed=0,
-    metric="cosine",
+    branching,
+    seed,
+    metric,
     max_iterations=50,
     verbose=True,
     pinned=False,
 ):
-    """A tree in which classes with similar vectors are near each other.
-
-    It has the shape of `balanced(N, branching)`, and the classes below a
-    node are divided among its children so that similar ones stay together.
-    In a group the leaves stand in class order.
-
-    The division lowers the squared distances to the children's means: by
-    two-means with parts of given sizes (Prabhu et al., 2018: Parabel),
-    then by exchange between children. It takes O(N D) time for each
-    halving and for each round of exchange. Equal arguments give
-    equal trees, whatever the number of threads.
-
-    Args:
-      vectors: `[N, D]` real numbers, one vector per class, such as the
-        word vectors of a model that was trained before.
-      branching: as for `balanced`; the shape of `two_level(N)` when None.
-      seed: an integer, at least 0; another one may find another tree.
-      metric: "cosine" compares directions; vectors of zeros, which have
-        none, are similar to each other only. "euclidean" compares
-        positions.
-      max_iterations: the most steps of two-means in a halving, and the
-        most rounds of exchange at a level; at least 1.
-      verbose: whether to write to stderr, every few seconds, how far it is.
-      pinned: whether each group, of two rows, has one row of weights: see
-        `Tree.pin`.
-
-    Raises:
-      ValueError: `vectors` has another rank, no numbers, or one that is
-        NaN or infinite (names the class), or an argument is out of range; or
-        `pinned`, and a group does not have two rows.
-    """
+    """Returns what `Tree.from_embeddings` is made of."""
     vectors = check_vectors(vectors)
     check_fits(
         f"vectors has shape {list(vectors.shape)}",

@@ -24,54 +24,15 @@ from tf_hsm.tree.names import check_strs
 _CLASS_BYTES = 70  # The most that a class takes, by tracemalloc.
 
 
-def huffman(counts, *, branching=2, pinned=False):
-    """The tree with the smallest mean depth for the given counts.
-
-    Every group has `min(branching, N)` rows but for the last one, which
-    is among the deepest and takes what is left. Heavy rows come first in
-    a group. Equal counts are told apart by the class number, the smaller
-    one being nearer to the root, so that the tree is reproducible.
-    After Huffman (1952), in O(N) past the sort.
-
-    Args:
-      counts: `[N]`, how often each class occurs; zeros are allowed.
-        Integers are summed exactly in int64, floats in float64. Or a dict,
-        a `collections.Counter` or a pandas Series. Keys that are strs are
-        the names of the classes 0 to N - 1, in this order, and the tree
-        keeps them; keys that are integers are the classes.
-      branching: the fanout, at least 2.
-      pinned: whether each group, of two rows, has one row of weights: see
-        `Tree.pin`.
-
-    Raises:
-      ValueError: a count is negative, infinite or NaN (names the class),
-        the total does not fit its type, or keys are not as above; or `pinned`,
-        and a group does not have two rows.
-    """
+def huffman(counts, *, branching, pinned=False):
+    """Returns what `Tree.huffman` is made of."""
     counts, names = split_counts(counts, _CLASS_BYTES)
     branching = _checks.check_int("branching", branching, 2)
     return with_names(huffman_arrays(counts, branching), names, pinned, counts)
 
 
-def from_counts(counts, *, names=None, branching=256):
-    """The tree to begin with where it is known how often classes occur.
-
-    That is `huffman(counts, branching=256)`: a frequent class has a short path,
-    and groups are long enough to stream through memory.
-
-    >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
-    >>> tree.class_of("of"), tree.class_name(1)
-    (1, 'of')
-
-    Args:
-      counts: as for `huffman`: `[N]`, or a mapping that has the names.
-      names: `[N]` strs, the name of each class, where `counts` has none.
-      branching: the fanout, at least 2.
-
-    Raises:
-      ValueError: as for `huffman`; or there is not one str per class, or
-        both arguments have names.
-    """
+def from_counts(counts, names, branching):
+    """Returns what `Tree.from_counts` is made of."""
     counts, own_names = split_counts(counts, _CLASS_BYTES)
     branching = _checks.check_int("branching", branching, 2)
     if names is None:

@@ -7,22 +7,7 @@ _END = object()
 
 
 def from_nested(nested_lists):
-    """A tree given by nested lists or dicts, such as `[[0, 1], [2]]`.
-
-    A list is a node with children, an integer is the leaf of that class. A
-    dict is such a node too, and its keys, strs, are the names of the
-    children. In place of its class a leaf may have None in a dict, and its
-    name in a list: then the classes are 0 to N - 1 in order. Any depth of
-    nesting works.
-
-    >>> tree = Tree.from_nested({"animal": ["cat", "dog"], "plant": None})
-    >>> tree.path_names(1), tree.class_name(2)
-    (['animal', 'dog'], 'plant')
-
-    Raises:
-      ValueError: a list or a dict is empty, or the integers are not exactly
-        the numbers 0 to N - 1; or only some of the leaves have a class.
-    """
+    """Returns what `Tree.from_nested` is made of."""
     if not isinstance(nested_lists, list | tuple | dict):
         raise ValueError(
             "nested_lists must be a list or a dict, not "

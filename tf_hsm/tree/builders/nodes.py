@@ -12,34 +12,7 @@ _NODE_BYTES = 75  # The most that a node of a large tree takes, by tracemalloc.
 
 
 def from_parents(parents, *, classes=None, names=None):
-    """A tree given by the parent of each node.
-
-    Nodes are numbered as the caller likes; siblings keep their order.
-
-    >>> parents = {"cat": "animal", "oak": "plant"}
-    >>> parents |= {"animal": None, "plant": "animal"}
-    >>> Tree.from_parents(parents).path_names(1)
-    ['plant', 'oak']
-
-    Args:
-      parents: `[M]` integers, the parent of each node; -1 for the root. Or
-        a dict from each node to its parent, the root's being None or
-        missing; or a directed graph of networkx, whose edges go from the
-        parent to the child. Nodes may then be any hashable objects and
-        stand in the order of the dict or the graph. If all are strs, they
-        are the names of the rows.
-      classes: `[M]` integers, the class of each leaf, and -1 for each
-        node with children. By default the leaves, in node order, are the
-        classes 0 to N - 1. Where `parents` is no array, a dict from each
-        leaf to its class.
-      names: `[M]` strs, the name of each node, or None; the root's is
-        dropped. Only where `parents` is an array.
-
-    Raises:
-      ValueError: there is not exactly one root, a parent is not a node, a
-        node is its own ancestor, a class is missing, out of range or
-        given twice, or a name is not a str; names the node.
-    """
+    """Returns what `Tree.from_parents` is made of."""
     if is_labeled(parents):
         parents, classes, names = number_nodes(parents, classes, names)
     check_array_fits("parents", parents, _NODE_BYTES)

@@ -11,25 +11,7 @@ from tf_hsm.tree.class_files import read_paths
 
 
 def from_paths(paths):
-    """A tree given by one path per class, like the paths of files.
-
-    Paths that begin with the same keys share the nodes of those keys.
-    Siblings stand in the order in which they first occur. If all keys are
-    strs, they are the names of the rows.
-
-    >>> Tree.from_paths([("animal", "cat"), ("plant",)]).path_names(0)
-    ['animal', 'cat']
-
-    Args:
-      paths: for each class a tuple, list or array of hashable keys, at least
-        one. Or an array `[N, L]`, or a pandas DataFrame, with a path in each
-        row; shorter paths end with "", None, NaN or -1, and masked entries.
-
-    Raises:
-      ValueError: two classes have the same path, or one class's path is
-        the beginning of another's; names the classes. Or `paths` has
-        another form.
-    """
+    """Returns what `Tree.from_paths` is made of."""
     paths = _check_paths(paths)
     parents, classes, first_class = [-1], [-1], [0]
     names = [""]

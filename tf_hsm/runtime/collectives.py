@@ -1,14 +1,12 @@
 """Collectives by which the replicas of several processes exchange tensors.
 
-The launchers of TensorFlow's `MultiWorkerMirroredStrategy` have what a
-collective needs: a key for each call, and a token that keeps the collectives of
-a device in one order. The strategy's own reductions use the same launchers.
+They share the keys and the order of the collectives of TensorFlow's
+`MultiWorkerMirroredStrategy`, which its own reductions use.
 """
 
-import contextlib
-
 import tensorflow as tf
-from tensorflow.python.eager import context
+
+from tf_hsm.runtime import private_tensorflow
 
 
 def all_gather(replica, values):
@@ -22,7 +20,8 @@ def all_gather(replica, values):
       replica: the replica's context.
       values: `[n, ...]`, of one shape on all replicas.
     """
-    gathered = _launcher(replica)._all_gather(values, None)
+    device = _device(replica)
+    gathered = private_tensorflow.all_gather(replica.strategy, device, values)
     with tf.control_dependencies(_meet(replica, gathered)):
         return tf.identity(gathered)
 
@@ -38,51 +37,26 @@ def all_to_all(replica, values):
       values: `[W, ...]`, of one shape on all replicas: `values[i]` is for
         replica i.
     """
-    launcher = _launcher(replica)
-    key = launcher._next_instance_key()
-    with tf.device(launcher._device):
-        return tf.raw_ops.CollectiveAllToAllV2(
-            input=values,
-            group_size=launcher._group_size,
-            group_key=launcher._group_key,
-            instance_key=key,
-            ordering_token=[launcher._get_ordering_token()],
-            communication_hint=launcher._options.implementation.value,
-            timeout_seconds=launcher._options.timeout_seconds,
-        )
+    device = _device(replica)
+    return private_tensorflow.all_to_all(replica.strategy, device, values)
 
 
-def tell_workers(message):
-    """Ends the collectives of all other workers with an error.
-
-    Args:
-      message: what their errors say.
-    """
-    # The process with the coordination service may have ended, and a context
-    # that has run nothing has no service.
-    with contextlib.suppress(tf.errors.OpError, ValueError):
-        code = tf.errors.UNAVAILABLE
-        context.context().report_error_to_cluster(code, message)
-
-
-def _launcher(replica):
-    """Returns what launches collectives on the device of a replica.
+def _device(replica):
+    """Returns the number of a replica among the replicas of this process.
 
     Raises:
       ValueError: the replicas of this process would wait for each other, or
         the caller is an inner graph of the function of strategy.run.
     """
-    extended = replica.strategy.extended
-    if tf.executing_eagerly() and len(extended.worker_devices) > 1:
+    count = len(replica.strategy.extended.worker_devices)
+    if tf.executing_eagerly() and count > 1:
         raise ValueError(
             "the replicas of this worker run one after the other in eager "
             "mode, and the first would wait for the others for ever: call "
             "strategy.run in a tf.function"
         )
     _meet(replica)
-    number = int(tf.get_static_value(replica.replica_id_in_sync_group))
-    local = extended._get_local_replica_id(number)
-    return extended._cross_device_ops._launchers[local]
+    return int(tf.get_static_value(replica.replica_id_in_sync_group)) % count
 
 
 def _meet(replica, *values):

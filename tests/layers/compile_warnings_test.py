@@ -1,4 +1,4 @@
-"""Warnings of optimizers and callbacks that train a head badly."""
+"""Warnings of optimizers that train a head badly."""
 
 import math
 import warnings
@@ -8,13 +8,13 @@ import pytest
 
 import tf_hsm
 from tests.support import heads_by_name
-from tf_hsm import _training_advice
+from tf_hsm import _compiled_model
 
 
 @pytest.fixture
 def many(monkeypatch):
     """Lets small tables count as large ones."""
-    monkeypatch.setattr(_training_advice, "MANY_NUMBERS", 100)
+    monkeypatch.setattr(_compiled_model, "MANY_NUMBERS", 100)
 
 
 def made(name, of_model, endpoint=False, **options):
@@ -137,28 +137,3 @@ def test_tables_on_devices(name, many):
     assert "global_clipnorm fetches the gradients of all touched rows" in text
     lazy = tf_hsm.optimizers.LazyAdam(0.1)
     assert not told(*made(name, lazy, devices=["CPU:0"]))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: keras.callbacks.ReduceLROnPlateau("loss"),
-        lambda: keras.callbacks.LearningRateScheduler(lambda epoch: 0.1),
-    ],
-)
-def test_callbacks_that_set_one_rate(make):
-    """`fit` warns once, and not beside `FollowLearningRate`."""
-    name = type(make()).__name__
-    model, data = made("HierarchicalSoftmax", "sgd", optimizer="lazy_adam")
-    (text,) = told(model, data, callbacks=[make()])
-    assert text == (
-        f"{model.layers[-1].name}: {name} sets the learning rate of the "
-        "model's optimizer alone, and not that of this layer's own LazyAdam; "
-        f"list tf_hsm.callbacks.FollowLearningRate(factor) after {name}"
-    )
-    assert not told(model, data, callbacks=[make()])
-    model, data = made("HierarchicalSoftmax", "sgd", optimizer="lazy_adam")
-    follow = tf_hsm.callbacks.FollowLearningRate(2.0)
-    assert not told(model, data, callbacks=[make(), follow])
-    model, data = made("HierarchicalSoftmax", "sgd")
-    assert not told(model, data, callbacks=[make()])

@@ -1,0 +1,383 @@
+"""A step in place follows the gradient that is asked for.
+
+A head with an optimizer of its own is compared with the same head that the
+optimizer of the model trains, by plain SGD.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+
+N, WIDTH, RATE = 60, 5, 0.5
+TREE = tf_hsm.Tree.balanced(N, [4, 3, 5])
+RNG = np.random.default_rng(0)
+IDS = RNG.integers(1, N, (48, 7))
+IDS[:, 5:] = 0  # which the Embedding masks
+LABELS = (3 * IDS + 1) % N
+
+
+def sgd(**options):
+    """An optimizer whose steps add up, so that all ways must agree."""
+    return tf_hsm.optimizers.SGD(RATE, **options)
+
+
+def hierarchical(own, **options):
+    """A head on a tree of three levels."""
+    return tf_hsm.layers.HierarchicalSoftmax(TREE, optimizer=own, **options)
+
+
+def adaptive(own, **options):
+    """A head with two tails, one of which is narrower."""
+    return tf_hsm.layers.AdaptiveSoftmax(
+        N, cutoffs=[10, 30], div_value=2.0, optimizer=own, **options
+    )
+
+
+def sharded(own, **options):
+    """A head with two shards on the CPU."""
+    return tf_hsm.layers.HierarchicalSoftmax(
+        TREE, optimizer=own, devices=["CPU:0", "CPU:0"], **options
+    )
+
+
+def model_of(head, frozen=False):
+    """A model with masks, whose body may be frozen."""
+    body = [
+        keras.layers.Embedding(N, WIDTH, mask_zero=True),
+        keras.layers.Dense(WIDTH, "tanh"),
+    ]
+    for layer in body:
+        layer.trainable = not frozen
+    return keras.Sequential([*body, head])
+
+
+def fitted(make, is_own, options=None, compiled=None, **fit):
+    """Returns the losses of two epochs and the weights after them."""
+    keras.utils.set_random_seed(0)
+    head = make(sgd() if is_own else None, **(options or {}))
+    model = model_of(head, frozen=fit.pop("frozen", False))
+    compiled = {"optimizer": sgd, **(compiled or {})}
+    optimizer = compiled.pop("optimizer")()
+    model.compile(optimizer, head.loss, **compiled)
+    history = model.fit(
+        IDS, LABELS, 16, epochs=2, verbose=0, shuffle=False, **fit
+    ).history["loss"]
+    embeddings = model.layers[0].embeddings
+    rows = [v.numpy() for v in head.row_variables()]
+    return [np.array(history), embeddings.numpy(), *rows]
+
+
+def assert_close(found, wanted, tolerance=1e-5):
+    """All arrays are equal to rounding."""
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+
+
+WEIGHTS = RNG.random((48, 7)).astype(np.float32)
+CASES = {
+    "plain": {},
+    "loss_weights": {"compiled": {"loss_weights": 2.0}},
+    "sample_weight": {"sample_weight": WEIGHTS},
+    "several_steps": {"compiled": {"steps_per_execution": 3}},
+    "eager": {"compiled": {"run_eagerly": True}},
+    "frozen": {"frozen": True},
+    "ignored": {"options": {"ignore_class": 4}},
+    "smoothed": {"options": {"label_smoothing": 0.2}},
+    "weighted": {"options": {"class_weights": np.linspace(0, 2, N)}},
+    "focal": {"options": {"focal_gamma": 1.5}},
+}
+# Each case with one head, and each head with three or four cases.
+HEADS = [hierarchical, adaptive, sharded]
+PAIRS = [(HEADS[i % 3], case) for i, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize("make, case", PAIRS)
+def test_fit_equals_the_optimizer_of_the_model(make, case):
+    """Whatever makes the total, the step has the weights of the losses."""
+    wanted = fitted(make, False, **CASES[case])
+    assert_close(fitted(make, True, **CASES[case]), wanted)
+
+
+@pytest.mark.parametrize("clip", ["clipvalue", "clipnorm", "global_clipnorm"])
+def test_clipping_is_for_the_body(clip):
+    """A limit that nothing reaches changes nothing; the head has no limit."""
+    plain = fitted(hierarchical, True)
+    high = {"optimizer": lambda: sgd(**{clip: 1e9})}
+    assert_close(fitted(hierarchical, True, compiled=high), plain)
+    low = {"optimizer": lambda: sgd(**{clip: 1e-9})}
+    found = fitted(hierarchical, True, compiled=low)
+    frozen = fitted(hierarchical, True, frozen=True)
+    assert_close(found[2:], frozen[2:])
+
+
+@pytest.mark.parametrize("wrap", ["factor", "optimizer"])
+def test_loss_scaling_is_divided_out(wrap):
+    """A scale that is a power of two leaves every bit of the head."""
+
+    def scaled():
+        if wrap == "factor":
+            return sgd(loss_scale_factor=1024.0)
+        return tf_hsm.optimizers.LossScaleOptimizer(sgd(), initial_scale=1024.0)
+
+    plain = fitted(hierarchical, True)
+    found = fitted(hierarchical, True, compiled={"optimizer": scaled})
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["gradient_accumulation_steps", "use_ema"])
+def test_what_no_step_can_follow_is_refused(name):
+    """Before anything has moved."""
+    head = hierarchical(sgd())
+    model = model_of(head)
+    value = 2 if name.startswith("gradient") else True
+    model.compile(keras.optimizers.SGD(RATE, **{name: value}), head.loss)
+    with pytest.raises(ValueError, match=f"where {name} of the model's"):
+        model.fit(IDS, LABELS, verbose=0)
+
+
+def made(own=True, **options):
+    """Returns a built head, hidden vectors and labels."""
+    keras.utils.set_random_seed(1)
+    head = hierarchical(sgd() if own else None, **options)
+    hidden = tf.random.stateless_normal([9, WIDTH], [1, 2])
+    head(hidden)
+    return head, hidden, tf.range(9) * 5
+
+
+def rows_after(head, total_of, hidden):
+    """Returns the head's rows and dx after one gradient of a total."""
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        total = total_of(hidden)
+    sources = [hidden]
+    if head.optimizer is None:
+        sources += head.row_variables()
+    dx, *slopes = tape.gradient(total, sources)
+    if slopes:
+        optimizer = sgd()
+        optimizer.build(head.row_variables())
+        optimizer.apply(slopes, head.row_variables())
+    return [dx.numpy(), *(v.numpy() for v in head.row_variables())]
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_a_total_of_ones_own(is_graph):
+    """The step follows squares of losses, as a gradient of the rows would."""
+
+    def found(own):
+        head, hidden, labels = made(own)
+
+        def total(hidden):
+            return tf.reduce_sum(head.label_losses(labels, hidden) ** 2) / 7
+
+        if not is_graph:
+            return rows_after(head, total, hidden)
+
+        @tf.function
+        def step(hidden):
+            with tf.GradientTape() as tape:
+                tape.watch(hidden)
+                loss = total(hidden)
+            return tape.gradient(loss, hidden)
+
+        if own:
+            return [step(hidden), *(v.numpy() for v in head.row_variables())]
+        return rows_after(head, total, hidden)
+
+    assert_close(found(True), found(False), 1e-6)
+
+
+def test_no_gradient_no_step():
+    """Losses, an evaluation and a dropped tape move nothing."""
+    head, hidden, labels = made()
+    before = [v.numpy() for v in head.variables]
+    head.loss(labels, hidden)
+    with tf.GradientTape():
+        head.loss(labels, hidden)
+    head(hidden, labels)
+    tf.function(lambda: head.loss(labels, hidden))()
+    for one, other in zip(head.variables, before, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other)
+
+
+def test_a_gradient_is_a_step_and_counts_once():
+    """A persistent tape that is asked twice makes two steps."""
+    head, hidden, labels = made()
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(hidden)
+        loss = head.loss(labels, hidden)
+    for count in (1, 2):
+        tape.gradient(loss, hidden)
+        assert int(head.optimizer.iterations) == count
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_recompute_grad(is_graph):
+    """Body and head within `tf.recompute_grad` make one step."""
+    wanted = made()
+    dense = keras.layers.Dense(WIDTH)
+    inputs = tf.random.stateless_normal([9, 3], [3, 4])
+    dense(inputs)
+
+    def step(head, labels, wrap):
+        def total(inputs):
+            return head.loss(labels, head(dense(inputs)))
+
+        def run():
+            with tf.GradientTape() as tape:
+                loss = wrap(total)(inputs)
+            return tape.gradient(loss, dense.trainable_variables)
+
+        grads = (tf.function(run) if is_graph else run)()
+        return [*grads, *(v.numpy() for v in head.row_variables())]
+
+    found = made()
+    plain = step(wanted[0], wanted[2], lambda f: f)
+    again = step(found[0], wanted[2], tf.recompute_grad)
+    assert_close(again, plain, 1e-7)
+    assert int(found[0].optimizer.iterations) == 1
+
+
+@pytest.mark.parametrize("width", [WIDTH, 80])
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_two_calls_in_a_step(width, is_graph):
+    """Each call makes a step; the second one is at the rows that have moved.
+
+    The gradients of the inputs are at the rows before the steps.
+    """
+    tree = tf_hsm.Tree.two_level(400)
+    keras.utils.set_random_seed(1)
+    inputs = [tf.random.stateless_normal([30, width], [i, 2]) for i in (1, 2)]
+    labels = [tf.constant(RNG.integers(0, 400, 30)) for _ in inputs]
+
+    def made_head(own):
+        keras.utils.set_random_seed(2)
+        head = tf_hsm.layers.HierarchicalSoftmax(
+            tree, optimizer=sgd() if own else None
+        )
+        head(inputs[0])
+        return head
+
+    head = made_head(True)
+
+    def gradients_of(head):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            losses = [
+                head.loss(y, x) for x, y in zip(inputs, labels, strict=True)
+            ]
+            total = tf.add_n(losses)
+        return tape.gradient(total, inputs)
+
+    run = tf.function(gradients_of) if is_graph else gradients_of
+    assert_close(run(head), gradients_of(made_head(False)), 1e-6)
+    assert int(head.optimizer.iterations) == 2
+
+    def rows_by_steps(order):
+        other, optimizer = made_head(False), sgd()
+        rows = other.row_variables()
+        optimizer.build(rows)
+        for i in order:
+            with tf.GradientTape() as tape:
+                loss = other.loss(labels[i], inputs[i])
+            optimizer.apply(tape.gradient(loss, rows), rows)
+        return [v.numpy() for v in rows]
+
+    found = [v.numpy() for v in head.row_variables()]
+    # Tapes choose the order.
+    wanted = min(
+        (rows_by_steps(order) for order in ([0, 1], [1, 0])),
+        key=lambda rows: np.abs(rows[0] - found[0]).max(),
+    )
+    assert_close(found, wanted, 1e-6)
+
+
+def test_losses_without_a_tape_have_no_gradient():
+    """A function that was traced outside of the tape says so."""
+    head, hidden, labels = made()
+    function = tf.function(lambda x: head.loss(labels, x))
+    function(hidden)
+    with (
+        tf.GradientTape() as tape,
+        pytest.raises(LookupError, match="no tape recorded them"),
+    ):
+        tape.watch(hidden)
+        function(hidden)
+
+
+def test_frozen_head():
+    """With trainable=False the gradient of the inputs is plain."""
+    head, hidden, labels = made()
+    head.trainable = False
+    before = [v.numpy() for v in head.variables]
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        loss = head.loss(labels, hidden)
+    assert np.abs(tape.gradient(loss, hidden)).max() > 0
+    for one, other in zip(head.variables, before, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other)
+
+
+def test_the_anchor_is_in_no_file(tmp_path):
+    """Files and optimizers have nothing of it."""
+    head = hierarchical(sgd())
+    model = model_of(head)
+    model.compile(tf_hsm.optimizers.LazyAdam(), head.loss)
+    model.fit(IDS, LABELS, verbose=0)
+    assert head.trainable_variables == []
+    body = sum(len(layer.trainable_variables) for layer in model.layers[:-1])
+    assert len(model.optimizer.variables) == 2 + 2 * body
+    model.save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    for one in (model, loaded):
+        one.fit(IDS, LABELS, verbose=0, shuffle=False)
+    for one, other in zip(model.variables, loaded.variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    model.save_weights(tmp_path / "m.weights.h5")
+    loaded.load_weights(tmp_path / "m.weights.h5")
+
+
+@pytest.mark.parametrize("is_endpoint", [False, True])
+def test_embedding_softmax(is_endpoint):
+    """The table steps by the gradient of the vectors, in the same step."""
+
+    def run(own):
+        keras.utils.set_random_seed(3)
+        head = tf_hsm.layers.EmbeddingSoftmax(
+            TREE, num_embeddings=N, width=WIDTH, optimizer=own
+        )
+        ids = keras.Input([], dtype="int64")
+        if is_endpoint:
+            labels = keras.Input([], dtype="int64")
+            model = keras.Model([ids, labels], head(ids, labels))
+            model.compile(sgd())
+            data = ([IDS[:, 0], LABELS[:, 0]],)
+        else:
+            model = keras.Model(ids, head(ids))
+            model.compile(sgd(), head.loss)
+            data = (IDS[:, 0], LABELS[:, 0])
+        model.fit(*data, batch_size=16, epochs=3, shuffle=False, verbose=0)
+        return [v.numpy() for v in head.row_variables()], head
+
+    (found, head), (wanted, _) = run(sgd()), run(None)
+    assert_close(found, wanted)
+    assert int(head.optimizer.iterations) == 9
+
+
+def test_label_tree():
+    """Label sets, with an input that a mask leaves out."""
+
+    def run(own):
+        keras.utils.set_random_seed(4)
+        head = tf_hsm.layers.LabelTree(TREE, optimizer=own)
+        model = model_of(head)
+        model.compile(sgd(), head.loss)
+        labels = np.stack([LABELS, (LABELS + 7) % N], -1)
+        model.fit(IDS, labels, 16, verbose=0, shuffle=False)
+        return [v.numpy() for v in head.row_variables()]
+
+    assert_close(run(sgd()), run(None))
