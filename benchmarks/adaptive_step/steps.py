@@ -90,8 +90,7 @@ def _make_step(layer, rule, sizes):
     def step(labels, inputs):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            layer(inputs, labels, training=True)
-            (loss,) = layer.losses
+            loss = layer.loss(labels, inputs)
         sources = [inputs, *(v.value for v in variables)]
         of_inputs, *gradients = tape.gradient(loss, sources)
         optimizer.apply(gradients, variables)

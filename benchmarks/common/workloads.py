@@ -11,6 +11,7 @@ TREES = {
     "flat": Tree.flat,
     "binary": lambda num_classes: Tree.balanced(num_classes, 2),
     "huffman": lambda num_classes: Tree.huffman(zipf_counts(num_classes)),
+    "data": lambda num_classes: _data_tree(num_classes),
 }
 LABELS = ("uniform", "zipf")
 # In adaptive softmaxes, each tail is narrower than the one before by this.
@@ -52,6 +53,9 @@ WORKLOADS = {
         trees=("two_level", "huffman"),
         labels=("zipf",),
         cutoffs=(2_000, 10_000),
+    ),
+    "50k": Workload(
+        50_000, 128, 2_048, trees=("data", "huffman"), labels=("zipf",)
     ),
     "flat-32k": Workload(32_000, 1_024, 4_096, trees=("flat",)),
     "flat-50k": Workload(50_000, 512, 2_048, trees=("flat",)),
@@ -158,8 +162,21 @@ def draw_labels(case, number, seed=0):
     shape = (number, case.sizes.batch)
     if case.labels == "uniform":
         return rng.integers(case.sizes.num_classes, size=shape)
-    cumulative = np.cumsum(zipf_counts(case.sizes.num_classes))
+    return _draw_zipf(rng, case.sizes.num_classes, shape)
+
+
+def _draw_zipf(rng, num_classes, shape):
+    cumulative = np.cumsum(zipf_counts(num_classes))
     return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1])
+
+
+def _data_tree(num_classes):
+    """The `from_data` tree of classes that have one context in a hundred."""
+    rng = np.random.default_rng(0)
+    labels = _draw_zipf(rng, num_classes, 20 * num_classes)
+    return Tree.from_data(
+        labels, labels % 100, num_classes=num_classes, verbose=False
+    )
 
 
 def _check(kind, name, known):

@@ -50,8 +50,8 @@ def make_step(head, sizes):
     def step(inputs, labels):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            losses = head(inputs, labels, training=True)
-            total = tf.add_n(head.losses)
+            losses = head.label_losses(labels, inputs)
+            total = tf.reduce_mean(losses)
         return losses, tape.gradient(total, inputs)
 
     return step.get_concrete_function(

@@ -114,7 +114,8 @@ class _KerasTraining:
         self._model.train_on_batch(inputs, labels)
 
     def variables(self):
-        return self._model.weights
+        # Without the scalar of a head's own optimizer, which stays 0.
+        return [v for v in self._model.weights if not v.overwrite_with_gradient]
 
     def slots(self):
         own = getattr(self._model.layers[-1], "optimizer", None)
@@ -125,7 +126,8 @@ class _KerasTraining:
 
     def gradient_bytes(self, inputs, labels):
         model = self._model
-        if not model.trainable_variables:
+        trained = [v for v in self.variables() if v.trainable]
+        if not trained:
             return 0
 
         @tf.function
@@ -133,7 +135,7 @@ class _KerasTraining:
             with tf.GradientTape() as tape:
                 outputs = model(inputs, training=True)
                 loss = model.compute_loss(inputs, labels, outputs)
-            return _sizes(tape.gradient(loss, model.trainable_variables))
+            return _sizes(tape.gradient(loss, trained))
 
         return sum(int(size) for size in sizes(inputs, labels))
 

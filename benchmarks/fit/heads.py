@@ -54,8 +54,8 @@ def attach(head, contexts, hidden, rate):
         best = keras.ops.top_k(output, _K)[1]
     else:
         loss, optimizer = head.loss, tf_hsm.optimizers.LazyAdam(rate)
-        log_prob = head.log_prob(labels, head.input)
-        best = head.top_k(head.input, _K)[1]
+        log_prob = head.log_prob(labels, output)
+        best = head.top_k(output, _K)[1]
     model.compile(optimizer, loss)
     return Candidate(model, keras.Model([contexts, labels], [log_prob, best]))
 

@@ -68,8 +68,8 @@ def _timed(name, head, inputs, labels, repetitions):
             if inputs.dtype.is_floating:
                 tape.watch(inputs)
                 sources.append(inputs)
-            total = loss(labels, head(inputs, training=True))
-        return total, tape.gradient(total, sources) if sources else []
+            total = loss(labels, head(inputs))
+        return total, tape.gradient(total, sources)
 
     traces, samples = [], []
     for _ in range(_TRACES):

@@ -115,7 +115,7 @@ class Asynchronous:
         with tf.GradientTape() as tape:
             tape.watch(weights)
             hidden = self._hidden(tokens, weights)
-            loss = tf.reduce_mean(self.head(hidden, labels, training=True))
+            loss = tf.reduce_mean(self.head.label_losses(labels, hidden))
         table = self.embedding.table
         gradients = tape.gradient(loss, [table.value, *weights])
         self.optimizer.apply(gradients, self._variables)
@@ -125,7 +125,7 @@ class Asynchronous:
 
     def _loss(self, tokens, labels):
         hidden = self._hidden(tokens, self._read_weights())
-        return tf.reduce_mean(self.head(hidden, labels, training=False))
+        return tf.reduce_mean(self.head.label_losses(labels, hidden))
 
     def _read_weights(self):
         """Those of the LSTM, which would fetch them anew for each token."""

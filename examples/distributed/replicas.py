@@ -83,11 +83,7 @@ def _make_model(counts):
             head,
         ]
     )
-    model.compile(
-        keras.optimizers.Adam(0.01),
-        loss=head.loss,
-        metrics=[tf_hsm.metrics.Perplexity()],
-    )
+    model.compile(keras.optimizers.Adam(0.01), loss=head.loss)
     return model
 
 

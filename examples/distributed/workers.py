@@ -98,7 +98,7 @@ def _train(strategy):
     def step_of_replica(inputs, labels):
         with tf.GradientTape() as tape:
             hidden = body(inputs, training=True)
-            loss = head.loss(labels, head(hidden, training=True))
+            loss = head.loss(labels, hidden)
         slopes = tape.gradient(loss, body.trainable_variables)
         optimizer.apply(slopes, body.trainable_variables)
         return loss  # its part of the mean over all replicas

@@ -1,6 +1,5 @@
 """Labels above a threshold, and the threshold of the best F1."""
 
-import keras
 import numpy as np
 
 
@@ -12,9 +11,7 @@ def best_labels(model, inputs, k, threshold=None, batch_size=500):
     """
     head = model.get_layer("head")
     k = min(k, head.num_classes)
-    hidden = keras.Model(model.inputs, head.input).predict(
-        inputs, batch_size, verbose=0
-    )
+    hidden = model.predict(inputs, batch_size, verbose=0)
     found = [
         head.top_k(hidden[i : i + batch_size], k, threshold=threshold)
         for i in range(0, len(hidden), batch_size)

@@ -175,19 +175,20 @@ def evaluate(model, examples, test):
       examples: the training data, whose label counts weigh rare labels.
       test: `ExtremeData`.
     """
+    head = model.get_layer("head")
     counts = np.bincount(examples.label_ids, minlength=examples.num_labels)
     metrics = [
-        *(tf_hsm.metrics.PrecisionAtK(k) for k in (1, 3, 5)),
-        tf_hsm.metrics.NDCGAtK(5),
-        tf_hsm.metrics.RecallAtK(5),
+        *(tf_hsm.metrics.PrecisionAtK(head, k) for k in (1, 3, 5)),
+        tf_hsm.metrics.NDCGAtK(head, 5),
+        tf_hsm.metrics.RecallAtK(head, 5),
         *(
             tf_hsm.metrics.PropensityScoredPrecisionAtK(
-                counts, len(examples), k
+                head, counts, len(examples), k
             )
             for k in (1, 3, 5)
         ),
     ]
-    model.compile(loss=model.get_layer("head").loss, metrics=metrics)
+    model.compile(loss=head.loss, metrics=metrics)
     return model.evaluate(
         bags.of(test),
         test.labels(),

@@ -46,7 +46,7 @@ def _processor_ms(model, tokens, labels):
     def step():
         with tf.GradientTape() as tape:
             tape.watch(hidden)
-            loss = tf.reduce_mean(head(hidden, labels, training=True))
+            loss = tf.reduce_mean(head(hidden, labels))
         variables = [v.value for v in head.trainable_variables]
         return tape.gradient(loss, [hidden, *variables])
 

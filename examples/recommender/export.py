@@ -15,7 +15,7 @@ def write(model, path, k):
         path: a `pathlib.Path`, the folder.
         k: how many items it recommends.
     """
-    *body, head = model.layers
+    head = model.layers[-1]
 
     @tf.function(
         input_signature=[
@@ -24,10 +24,8 @@ def write(model, path, k):
         ]
     )
     def recommend(session, in_stock):
-        x = session
-        for layer in body:
-            x = layer(x)
-        return head.top_k(x[:, -1], k, allowed=in_stock)._asdict()
+        hidden = model(session)[:, -1]
+        return head.top_k(hidden, k, allowed=in_stock)._asdict()
 
     module = tf.Module()
     module.layers_of = model.layers

@@ -172,25 +172,24 @@ def evaluate(model, sessions, only=lambda labels: labels >= 0):
     import tf_hsm
 
     k = _K.value
+    head = model.layers[-1]
     metrics = [
-        tf_hsm.metrics.RecallAtK(k),
-        tf_hsm.metrics.NDCGAtK(k),
-        tf_hsm.metrics.MeanReciprocalRank(100),
+        tf_hsm.metrics.RecallAtK(head, k),
+        tf_hsm.metrics.NDCGAtK(head, k),
+        tf_hsm.metrics.MeanReciprocalRank(head, 100),
     ]
     sessions = sessions[only(sessions[:, -1])]
     for batch in np.array_split(sessions, -(-len(sessions) // 100)):
-        output = model.layers[-1](hidden(model, batch[:, :-1]))
+        vectors = hidden(model, batch[:, :-1])
         for metric in metrics:
-            metric.update_state(batch[:, -1], output)
+            metric.update_state(batch[:, -1], vectors)
     figures = [f"{m.name} {float(m.result()):.3f}" for m in metrics]
     return f"{len(sessions):,} sessions: {', '.join(figures)}."
 
 
 def hidden(model, sessions):
     """Returns the vectors `[n, width]` at the end of sessions."""
-    for layer in model.layers[:-1]:
-        sessions = layer(sessions)
-    return sessions[:, -1]
+    return model(sessions)[:, -1]
 
 
 def latency(model, sessions):

@@ -43,7 +43,6 @@ def train(model, examples, batch_size, epochs, learning_rate):
     model.compile(
         tf_hsm.optimizers.LazyAdam(schedule),
         loss=model.get_layer("head").loss,
-        metrics=[tf_hsm.metrics.Perplexity()],
     )
     model.fit(
         *examples,
@@ -55,18 +54,19 @@ def train(model, examples, batch_size, epochs, learning_rate):
 
 def evaluate(model, examples, class_paths, batch_size):
     """Returns a line of measures on held-out examples."""
+    head = model.get_layer("head")
     model.compile(
-        loss=model.get_layer("head").loss,
+        loss=head.loss,
         metrics=[
-            tf_hsm.metrics.Perplexity(),
-            tf_hsm.metrics.TopKAccuracy(1, name="top_1"),
-            tf_hsm.metrics.TopKAccuracy(_K, name="top_k"),
+            tf_hsm.metrics.Perplexity(head),
+            tf_hsm.metrics.TopKAccuracy(head, 1, name="top_1"),
+            tf_hsm.metrics.TopKAccuracy(head, _K, name="top_k"),
         ],
     )
     found = model.evaluate(
         *examples, batch_size=batch_size, verbose=0, return_dict=True
     )
-    classes = model.predict(examples.words, batch_size=batch_size, verbose=0)
+    classes = best_classes(model, examples.words, batch_size)
     depths = taxonomy.common_depths(class_paths, classes, examples.labels)
     return (
         f"perplexity {found['perplexity']:,.0f}, "
@@ -75,13 +75,19 @@ def evaluate(model, examples, class_paths, batch_size):
     )
 
 
+def best_classes(model, words, batch_size=32):
+    """Returns the most probable class `[n]` for each row of words `[n, T]`."""
+    hidden = model.predict(words, batch_size=batch_size, verbose=0)
+    return model.get_layer("head").predict_class(hidden).numpy()
+
+
 def predictions(model, tree, data, num_rows):
     """Returns what the model finds for some held-out words, as text."""
     chosen = np.linspace(0, len(data.held_out.labels) - 1, num_rows).astype(int)
     words, labels = (array[chosen] for array in data.held_out)
     lines = []
     for bag, label, found in zip(
-        words, labels, model.predict(words, verbose=0), strict=True
+        words, labels, best_classes(model, words), strict=True
     ):
         lines += [
             "  " + " ".join(data.vocabulary[word] for word in bag if word),

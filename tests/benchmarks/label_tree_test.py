@@ -140,18 +140,20 @@ def test_scores_are_those_of_the_metrics():
     result = scores.measures(labels, found, counts, 200)
     for k in scores.KS:
         for name, metric in (
-            (f"P@{k}", tf_hsm.metrics.PrecisionAtK(k)),
+            (f"P@{k}", tf_hsm.metrics.PrecisionAtK(head, k)),
             (
                 f"PSP@{k}",
-                tf_hsm.metrics.PropensityScoredPrecisionAtK(counts, 200, k),
+                tf_hsm.metrics.PropensityScoredPrecisionAtK(
+                    head, counts, 200, k
+                ),
             ),
         ):
-            metric.update_state(labels, head(inputs))
+            metric.update_state(labels, inputs)
             assert result[name] == pytest.approx(
                 100 * float(metric.result()), rel=1e-4
             )
-    metric = tf_hsm.metrics.NDCGAtK(5)
-    metric.update_state(labels, head(inputs))
+    metric = tf_hsm.metrics.NDCGAtK(head, 5)
+    metric.update_state(labels, inputs)
     assert result["nDCG@5"] == pytest.approx(
         100 * float(metric.result()), rel=1e-4
     )

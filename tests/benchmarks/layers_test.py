@@ -13,3 +13,13 @@ def test_it_prints_a_table_and_writes_json(tmp_path, monkeypatch, capsys):
         assert f"\n{entry['head']} " in output
         assert len(entry["samples_ms"]) == 2
         assert entry["step_ms"] > 0 and entry["trace_ms"] > 0
+
+
+def test_fit_beside_the_fused_step(tmp_path, monkeypatch, capsys):
+    measure_here(monkeypatch)
+    arguments = ("--what=fit", "--workload=tiny", "--repetitions=2")
+    (entry,) = figures_of("layers", tmp_path, *arguments)["fit"]
+    assert f"\n{entry['case']} " in capsys.readouterr().out
+    for name in ("fused", "fit"):
+        assert len(entry[name]["samples_ms"]) == 2
+        assert entry[name]["ms"] > 0

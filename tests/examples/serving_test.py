@@ -203,7 +203,7 @@ def test_rest_requests_that_are_no_json(post):
 
 def test_rest_has_the_defaults_of_the_export():
     found = {}
-    for function in serving._functions(None, 1):
+    for function in serving._functions(None, None, 1):
         for name, parameter in inspect.signature(function).parameters.items():
             if isinstance(parameter.default, tf.Tensor):
                 found[name] = parameter.default.numpy()
