@@ -142,9 +142,8 @@ def first_unseen(ranked, seen, k=10):
     return np.take_along_axis(ranked, order, 1)
 
 
-def user_vectors(model, head):
-    tower = keras.Model(model.inputs, head.input)
-    return tower.predict(seen, batch_size=BATCH, verbose=0)
+def user_vectors(model):
+    return model.predict(seen, batch_size=BATCH, verbose=0)
 
 
 def hit_rate(best):
@@ -166,7 +165,7 @@ for name, (model, head) in towers.items():
         part = slice(i * len(y) // ROUNDS, (i + 1) * len(y) // ROUNDS)
         model.fit(x[part], y[part], batch_size=BATCH, verbose=0)
         loss = model.evaluate(seen, next_item, batch_size=BATCH, verbose=0)
-        ranked = head.top_k(user_vectors(model, head), 10 + seen.shape[1])[1]
+        ranked = head.top_k(user_vectors(model), 10 + seen.shape[1])[1]
         rate = hit_rate(first_unseen(ranked, seen))
         curve.append(((i + 1) / ROUNDS, loss, rate))
     curves[name] = np.array(curve).T
@@ -213,7 +212,7 @@ print(f"best possible {possible:23.1%}")
 
 # %%
 model, head = towers["Tree.from_data"]
-vectors = user_vectors(model, head)[:10]
+vectors = user_vectors(model)[:10]
 in_stock = rng.random(NUM_ITEMS) < 0.5
 log_probs, best = head.top_k(vectors, 10, allowed=in_stock)
 assert in_stock[best].all()
