@@ -14,9 +14,11 @@ class LabelSetObjective:
       num_classes: N.
       ignore_class: a number that stands for no label, beside the negative ones;
         or None.
+      name: the name of the layer, for errors.
     """
 
     several_labels = True
+    name = "LabelTree"
     node_labels = False
 
     def __init__(self, num_classes, ignore_class):
@@ -37,8 +39,8 @@ class LabelSetObjective:
         weights, of_labels = self.split_weights(sample_weight, batch.labels)
         if of_labels is not None:
             raise ValueError(
-                "a label tree has one loss for all labels of an input; "
-                "sample_weight must have one number for each input"
+                f"{self.name}: a label tree has one loss for all labels of an "
+                "input; sample_weight must have one number for each input"
             )
         labels = self.read_sets(batch.labels, batch.inputs)
         batch = batch.replace(labels=labels, ignored=[label_sets.NONE])

@@ -113,6 +113,7 @@ class LabelTree(HeadLayer):
             ),
             **kwargs,
         )
+        self.objective.name = self.name
         self.tree = tree
         self.kernel = self.bias = None
         self._counts = counts
