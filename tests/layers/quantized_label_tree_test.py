@@ -111,8 +111,8 @@ def test_refusals():
     labels[2, 1] = 300
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be below"):
         head(x, labels)
-    inputs = tf.Variable(x)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(head(inputs, labels * 0))
-    with pytest.raises((LookupError, tf.errors.UnimplementedError)):
-        tape.gradient(loss, inputs)
+    with (
+        tf.GradientTape(),
+        pytest.raises(ValueError, match="quantized and cannot train"),
+    ):
+        head(x, labels * 0)
