@@ -301,3 +301,20 @@ def test_weight_decay_excludes_the_same():
     )
     assert np.any(head_of(grown).kernel.numpy() != kernel)
     np.testing.assert_array_equal(bias.numpy(), 3.0)
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_heads_with_nothing_else_to_train(name):
+    """Whichever head grows: the model's optimizer has the anchor of one."""
+    inputs = keras.Input([WIDTH])
+    heads = [make_head(optimizer="sgd", name=n) for n in ("first", "second")]
+    model = keras.Model(inputs, [head(inputs) for head in heads])
+    model.compile("sgd", [head.loss for head in heads], run_eagerly=True)
+    x, labels = np.ones([4, WIDTH], "f4"), np.arange(4)
+    model.fit(x, [labels, labels], verbose=0)
+    grown = tf_hsm.grow(model, TREE.grow(2), head=model.get_layer(name))
+    others = [grown.get_layer(head.name) for head in heads]
+    before = [head.kernel.numpy() for head in others]
+    grown.fit(x, [labels, labels], verbose=0)
+    for head, old in zip(others, before, strict=True):
+        assert (head.kernel.numpy() != old).any()

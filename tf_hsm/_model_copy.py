@@ -85,9 +85,6 @@ def with_head(model, head, new_head, kept, tables, verb):
         rows together.
     """
     sizes = {id(table): size for table, size, _ in tables}
-    if head.in_place.anchor is not None:
-        # Both optimizers have it, or neither: see `InPlace.let_fit_ask`.
-        new_head.in_place.anchor.trainable = head.in_place.anchor.trainable
     copies, pairs = {}, []
 
     def copy_of(layer):
@@ -127,6 +124,10 @@ def with_head(model, head, new_head, kept, tables, verb):
     old, new = (getattr(x, "optimizer", None) for x in (model, made))
     if old is not None and new is not None:
         if old.built:
+            for layer, copy in pairs:
+                # Both optimizers have an anchor, or neither has.
+                if isinstance(layer, HeadLayer) and layer.in_place.is_asked():
+                    copy.in_place.let_fit_ask(made)
             kept_rows.copy_optimizer(old, new, kept)
         pairs = zip(model.variables, made.variables, strict=True)
         kept_rows.copy_decay_exclusions(old, new, pairs)

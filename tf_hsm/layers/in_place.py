@@ -85,6 +85,10 @@ class InPlace:
             model.optimizer.built = False
             model.optimizer.build(model.trainable_variables)
 
+    def is_asked(self):
+        """Returns whether `let_fit_ask` gave the anchor to an optimizer."""
+        return self.anchor is not None and self.anchor.trainable
+
     def build(self, layer):
         """Makes the optimizer's state for a built layer, unless it has one.
 
