@@ -112,8 +112,14 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
     LossInChunks<T>(problem, KernelTableFor<T>(isa), Reversed, outputs,
                     arguments, 19, probs.data(),
                     {dw_sums.data(), db_sums.data()});
-    Expect(SameBits(out.loss, parts.loss) && SameBits(out.dx, parts.dx),
-           name + ": chunks change the bits");
+    // Tiles are for spans of 32 examples and more, vectors for shorter ones.
+    const double ulps = isa == Isa::kAmx ? sum * (4 * c.width + 64) : 0;
+    for (int i = 0; i < c.batch; ++i) {
+      Near(parts.loss[i], out.loss[i], ulps, name + " loss in chunks");
+    }
+    for (size_t i = 0; i < out.dx.size(); ++i) {
+      Near(parts.dx[i], out.dx[i], ulps, name + " dx in chunks");
+    }
   }
 
   const std::vector<double> w64 = ToDoubles(w), b64 = ToDoubles(b);
