@@ -26,7 +26,7 @@ OTHER_TREE = tf_hsm.Tree.two_level(7)
 
 def compiled(model, head):
     model.compile(
-        keras.optimizers.SGD(1.0),
+        keras.optimizers.SGD(0.1),
         head.loss,
         metrics=[metrics.Perplexity(head)],
         weighted_metrics=[metrics.TopKAccuracy(head, 3)],
@@ -68,7 +68,7 @@ def two_heads():
     hidden = sequential(*hidden_layers())(tokens)
     model = keras.Model(tokens, [words(hidden), tags(hidden)])
     model.compile(
-        keras.optimizers.SGD(1.0),
+        keras.optimizers.SGD(0.1),
         {"words": words.loss, "tags": tf_hsm.losses.HeadLoss(tags, "sum")},
         metrics={
             head.name: [metrics.Perplexity(head), metrics.TopKAccuracy(head, 2)]
@@ -202,7 +202,7 @@ def test_a_layer_between_head_and_loss(name, own):
     for is_below in (False, True):
         head = make_head(
             kernel_initializer=keras.initializers.RandomNormal(seed=1),
-            optimizer=tf_hsm.optimizers.SGD(1.0) if own else None,
+            optimizer=tf_hsm.optimizers.SGD(0.1) if own else None,
         )
         layers = [BETWEEN[name](), head]
         model = keras.Sequential(
