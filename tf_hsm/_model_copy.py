@@ -127,7 +127,7 @@ def with_head(model, head, new_head, kept, tables, verb):
             for layer, copy in pairs:
                 # Both optimizers have an anchor, or neither has.
                 if isinstance(layer, HeadLayer) and layer.in_place.is_asked():
-                    copy.in_place.let_fit_ask(made)
+                    copy.in_place.let_fit_ask(copy, made)
             kept_rows.copy_optimizer(old, new, kept)
         pairs = zip(model.variables, made.variables, strict=True)
         kept_rows.copy_decay_exclusions(old, new, pairs)

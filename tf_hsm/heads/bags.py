@@ -120,7 +120,9 @@ class BagHead:
 
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`; inputs may be vectors."""
-        return self.head.losses(batch.replace(inputs=self.hidden(batch.inputs)))
+        return self.head.losses(
+            dataclasses.replace(batch, inputs=self.hidden(batch.inputs))
+        )
 
     def prior(self, counts):
         """See `tf_hsm.heads.head.Head`."""

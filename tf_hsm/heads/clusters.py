@@ -93,9 +93,10 @@ class ClusterHead:
             flat = self.checked_on_replicas(flat, counted, "labels")
         ranks = self.clusters.ranks(flat, "labels", counted)
         tails = self.clusters.tails(ranks)
-        batch = batch.replace(inputs=inputs)
+        batch = dataclasses.replace(batch, inputs=inputs)
         in_tails = self._losses_in_tails(batch, ranks, tails)
-        of_shortlist = batch.replace(
+        of_shortlist = dataclasses.replace(
+            batch,
             labels=self.clusters.shortlist_rows(ranks, tails),
             ignored=[-1],
             path=batch.path.of_part(0),
@@ -132,7 +133,8 @@ class ClusterHead:
         def losses_of(tail, inputs, labels):
             number = 1 + self.tails.index(tail)
             return tail.head.losses(
-                batch.replace(
+                dataclasses.replace(
+                    batch,
                     labels=labels,
                     inputs=inputs,
                     ignored=[],

@@ -58,10 +58,6 @@ class Batch:
     step: Step | None = None
     penalties: typing.Any = None
 
-    def replace(self, **fields):
-        """Returns a batch with other values of some fields."""
-        return dataclasses.replace(self, **fields)
-
 
 class Head(typing.Protocol):
     """Rows of weights that score the classes of a tree.

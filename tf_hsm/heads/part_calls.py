@@ -6,6 +6,7 @@ then the examples of all replicas travel to the replica of their part, and the
 results come back.
 """
 
+import dataclasses
 import itertools
 
 import tensorflow as tf
@@ -269,7 +270,9 @@ def losses_on_copies(head, batch):
     return batch.step.losses_on_copies(
         head.variables(),
         batch.inputs,
-        lambda inputs: head.losses(batch.replace(inputs=inputs, step=None)),
+        lambda inputs: head.losses(
+            dataclasses.replace(batch, inputs=inputs, step=None)
+        ),
     )
 
 

@@ -42,10 +42,11 @@ class ShardedHead:
         rows, shape = self.rows, tf.shape(batch.labels)
         labels = tf.reshape(batch.labels, [-1])
         inputs = rows.flat(self.floats(batch.inputs), shape, "labels")
-        batch = batch.replace(inputs=inputs)
+        batch = dataclasses.replace(batch, inputs=inputs)
         routing = rows.route(labels, batch.ignored)
         losses = self._losses_below(batch, routing)
-        of_top = batch.replace(
+        of_top = dataclasses.replace(
+            batch,
             labels=routing.units,
             # A unit may have the number of an ignored label.
             ignored=[-1] if batch.ignored else [],
@@ -65,7 +66,8 @@ class ShardedHead:
             if batch.step is not None and rows.on_replicas:
                 batch.step.skip(part.number - 1)
             return part.head.losses(
-                batch.replace(
+                dataclasses.replace(
+                    batch,
                     labels=places,
                     inputs=inputs,
                     ignored=[],

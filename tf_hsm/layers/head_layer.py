@@ -85,8 +85,8 @@ class HeadLayer(AnsweringLayer):
         _compiled_model.check(caller, self, heads)
         if private_tensorflow.has_tape():
             _compiled_model.warn(caller, self)
-            if self.in_place.trains(self):
-                self.in_place.let_fit_ask(caller)
+            if self.optimizer is not None:
+                self.in_place.let_fit_ask(self, caller)
 
     def _caller(self):
         """Returns the model that has called the layer last; or None.
@@ -187,8 +187,12 @@ class HeadLayer(AnsweringLayer):
         self._check_built()
         inputs = check_hidden(self, inputs)
         step = penalties = None
-        if not plain:
-            step, penalties = self.in_place.step(self), self._penalties()
+        if self.optimizer is not None and not plain:
+            step = self.in_place.step(self)
+        if self.trainable and self.row_options.has_regularizer and not plain:
+            penalties = Penalties(
+                self.row_options, self._add_to_losses, self.loss_dtype
+            )
         is_training = not plain and private_tensorflow.has_tape()
         batch = Batch(
             labels,
@@ -197,7 +201,12 @@ class HeadLayer(AnsweringLayer):
             step=step,
             penalties=penalties,
         )
-        with self._kept_losses():
+        with (
+            # Replicas may exchange something, and then run in turns.
+            private_keras.kept_losses(self._caller() or self)
+            if self._on_replicas
+            else contextlib.nullcontext()
+        ):
             found = self.objective.losses(
                 self._head, batch, inputs_mask, sample_weight, plain
             )
@@ -209,12 +218,6 @@ class HeadLayer(AnsweringLayer):
                 self, losses, "these losses", in_place.NO_TAPE
             )
         return found._replace(losses=losses)
-
-    def _kept_losses(self):
-        """A scope in which replicas may exchange something."""
-        if not self._on_replicas:
-            return contextlib.nullcontext()
-        return private_keras.kept_losses(self._caller() or self)
 
     def regroup(self, tree, inputs=None, *, model=None, optimizer=None):
         """Moves the layer to a tree of the same shape with other groups.
@@ -276,9 +279,3 @@ class HeadLayer(AnsweringLayer):
         spans = tf.gather(row_spans, rows)
         ranks = tf.gather(class_ranks, classes)
         return (ranks >= spans[..., 0]) & (ranks < spans[..., 1])
-
-    def _penalties(self):
-        """Returns what penalizes the rows that labels touch, or None."""
-        if not (self.trainable and self.row_options.has_regularizer):
-            return None
-        return Penalties(self.row_options, self._add_to_losses, self.loss_dtype)

@@ -73,12 +73,12 @@ class InPlace:
                 overwrite_with_gradient=True,
             )
 
-    def let_fit_ask(self, model):
+    def let_fit_ask(self, layer, model):
         """Lets `fit` ask for gradients of a model with nothing else to train.
 
         The anchor becomes a variable of the model's optimizer, without slots.
         """
-        if model.trainable_weights:
+        if model.trainable_weights or not layer.trainable:
             return
         self.anchor.trainable = True
         if model.optimizer is not None and model.optimizer.built:

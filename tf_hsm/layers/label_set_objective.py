@@ -1,5 +1,7 @@
 """How a label tree reads labels, and what their losses are."""
 
+import dataclasses
+
 import tensorflow as tf
 
 from tf_hsm.layers.labels import as_label, pruned_label, split_weights
@@ -43,13 +45,16 @@ class LabelSetObjective:
                 "input; sample_weight must have one number for each input"
             )
         labels = self.read_sets(batch.labels, batch.inputs)
-        batch = batch.replace(labels=labels, ignored=[label_sets.NONE])
+        batch = dataclasses.replace(
+            batch, labels=labels, ignored=[label_sets.NONE]
+        )
         if inputs_mask is None:
             return LabelLosses(head.losses(batch), None, weights)
         mask = tf.cast(inputs_mask, tf.bool)
         kept = tf.where(mask)
         losses = head.losses(
-            batch.replace(
+            dataclasses.replace(
+                batch,
                 labels=tf.gather_nd(labels, kept),
                 inputs=tf.gather_nd(batch.inputs, kept),
             )

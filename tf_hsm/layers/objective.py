@@ -144,7 +144,7 @@ class Objective:
           plain: whether to return -log p(label) without label smoothing, class
             weights, the focal loss and z-loss.
         """
-        batch = batch.replace(path=self._path(head, plain))
+        batch = dataclasses.replace(batch, path=self._path(head, plain))
         if not self.several_labels:
             batch, mask = self._read_masked(batch, inputs_mask)
             losses = self._minimized(head, batch, plain)
@@ -161,7 +161,8 @@ class Objective:
         else:
             shares = label_sets.weights(label_weights, labels, dtype)
             mass = tf.reduce_sum(shares, -1)
-        batch = batch.replace(
+        batch = dataclasses.replace(
+            batch,
             labels=labels,
             inputs=label_sets.repeated(inputs, labels),
             ignored=[label_sets.NONE],
@@ -197,7 +198,7 @@ class Objective:
                 _MASKED,
             )
             ignored.append(_MASKED)
-        return batch.replace(labels=labels, ignored=ignored), mask
+        return dataclasses.replace(batch, labels=labels, ignored=ignored), mask
 
     def _minimized(self, head, batch, plain):
         losses = head.losses(batch)

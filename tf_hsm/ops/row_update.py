@@ -63,7 +63,7 @@ class RowUpdate:
         if self.biases is not None:
             biases = [variable_named("biases", self.biases)]
         is_rounding = rounds_at_random(self.stochastic_rounding, self.dtype)
-        rule = self.rule or rule_of(self.optimizer)
+        rule = self.rule or in_place.rule_of(self.optimizer)
         decays = [
             in_place.lets_decay(self.optimizer, variable)
             for variable in (self.weights, self.biases, vectors)
@@ -116,13 +116,6 @@ def rounds_at_random(stochastic_rounding, dtype):
             f"{dtype.name}"
         )
     return is_rounding
-
-
-def rule_of(optimizer):
-    """Returns the `Rule` of an optimizer's next step."""
-    # A layer's autocast would make 16-bit tensors of the rate.
-    with private_keras.no_autocast():
-        return in_place.rule_of(optimizer)
 
 
 def count_step(optimizer, after):

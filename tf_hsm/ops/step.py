@@ -6,7 +6,6 @@ from tf_hsm.ops.row_update import (
     RowUpdate,
     count_step,
     rounds_at_random,
-    rule_of,
     seed_of_step,
     variable_named,
 )
@@ -60,7 +59,7 @@ class Step:
         self._stochastic_rounding = stochastic_rounding
         self._seed = seed
         self._scale = scale
-        self._rule = rule_of(optimizer)
+        self._rule = in_place.rule_of(optimizer)
         self._begun = tf.identity(optimizer.iterations)
         # Whether another step came between the losses and their gradient.
         self._moved = None

@@ -23,7 +23,6 @@ from tf_hsm.optimizers import _row_constraint, _sparse_update
 from tf_hsm.optimizers._unique_slices import (
     UniqueSlices,
     sum_repeated,
-    wide_dtype,
     widen,
 )
 from tf_hsm.runtime import (
@@ -31,6 +30,7 @@ from tf_hsm.runtime import (
     private_optimizer,
     row_parts,
 )
+from tf_hsm.runtime.arguments import accumulator
 from tf_hsm.runtime.variables import lost_values_told, variable_of
 
 
@@ -95,7 +95,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
         # Slots are added once Keras' own part is built, its averages before.
         if self.built:
             shape = self._slot_shape(shape)
-            dtype = wide_dtype(dtype or keras.config.floatx()).name
+            dtype = accumulator(dtype or keras.config.floatx()).name
         return super().add_variable(shape, initializer, dtype, **kwargs)
 
     def add_variable_from_reference(
@@ -232,7 +232,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
             self.assign(variable, _rows_of(values, rows))
 
     def _update(self, gradient, variable, learning_rate):
-        dtype = wide_dtype(variable.dtype)
+        dtype = accumulator(variable.dtype)
         decays = self.weight_decay is not None and (
             private_optimizer.lets_decay(self, variable)
         )

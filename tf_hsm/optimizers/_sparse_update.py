@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_hsm.optimizers._unique_slices import wide_dtype
 from tf_hsm.runtime import library, private_tensorflow
+from tf_hsm.runtime.arguments import accumulator
 from tf_hsm.runtime.library import raw_ops
 
 _DTYPES = library.allowed_values("ResourceTfHsmSparseUpdate", "T")
@@ -90,7 +90,7 @@ def update(variable, slots, gradient, rule, decays, seed=None):
         weights=variable.handle,
         slots=[slot.handle for slot in slots],
         indices=gradient.indices,
-        values=tf.cast(gradient.values, wide_dtype(variable.dtype)),
+        values=tf.cast(gradient.values, accumulator(variable.dtype)),
         hyperparameters=rule.hyperparameters([decays]),
         seed=0 if seed is None else seed,
         T=variable.dtype,

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tf_hsm.runtime.arguments import accumulator
+
 
 class UniqueSlices(tf.IndexedSlices):
     """`tf.IndexedSlices` whose indices do not repeat.
@@ -51,10 +53,4 @@ def sum_repeated(slices):
 
 def widen(tensor):
     """Casts floating-point types of 16 bits to float32."""
-    return tf.cast(tensor, wide_dtype(tensor.dtype))
-
-
-def wide_dtype(dtype):
-    """The type in which steps for variables of `dtype` are computed."""
-    dtype = tf.as_dtype(dtype)
-    return tf.float32 if dtype in (tf.bfloat16, tf.float16) else dtype
+    return tf.cast(tensor, accumulator(tensor.dtype))

@@ -93,7 +93,9 @@ def rule_of(optimizer):
     # Adam's correction is a number of its own first. Another order of the
     # products would round differently.
     rule = optimizer._rule(tf.constant(1, tf.float64))
-    rate = tf.cast(optimizer.learning_rate, tf.float64)
+    # A layer's autocast would make a 16-bit tensor of the rate.
+    with private_keras.no_autocast():
+        rate = tf.cast(optimizer.learning_rate, tf.float64)
     decay = rate * optimizer.weight_decay if optimizer.weight_decay else None
     return rule._replace(rate=rate * rule.rate, decay=decay)
 
