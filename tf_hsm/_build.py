@@ -1,4 +1,4 @@
-"""Which build of the package this is: its version, and a hash of its files."""
+"""The build of the package: its version, and a hash of its files."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""What a model was compiled with that does not fit a head.
+"""Checks of the losses, metrics and optimizers of a compiled model.
 
 A head checks it when the model calls the head, before anything moved.
 """
@@ -250,7 +250,7 @@ def _with_dense_work(optimizer):
 
 
 def _instead_of(name):
-    """What to write in place of an optimizer of Keras."""
+    """Returns what to write in place of an optimizer of Keras."""
     if name in ("SGD", "Adagrad", "RMSprop", "Lion"):
         return f"tf_hsm.optimizers.{name}"
     return "tf_hsm.optimizers.LazyAdam"

@@ -1,4 +1,4 @@
-"""How losses, metrics and answers know the head that they belong to."""
+"""References from losses, metrics and answers to their head."""
 
 import threading
 import weakref

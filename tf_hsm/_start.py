@@ -1,4 +1,4 @@
-"""What the package does before it imports TensorFlow and Keras.
+"""The settings that must come before TensorFlow and Keras are imported.
 
 It checks the environment. For the command `python -m tf_hsm` it does so in
 `import_tensorflow`: Python imports the package before its `__main__`, and help,

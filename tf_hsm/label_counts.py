@@ -1,4 +1,4 @@
-"""How many examples have a label below each node of a tree."""
+"""Numbers of examples with a label below each node of a tree."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ _BLOCK = 1 << 20  # labels that are looked at together
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """How many examples have a label at or below each row of a tree.
+    """Numbers of examples with a label at or below each row of a tree.
 
     The biases of `tf_hsm.layers.LabelTree(tree, counts=...)` begin with them.
     Those of several batches are added:
@@ -83,7 +83,7 @@ class LabelCounts:
 
     @classmethod
     def expected(cls, tree, counts, *, examples):
-        """What is expected where only the counts of single labels are known.
+        """Returns the counts to expect from counts of single labels.
 
         If labels are independent of each other, then of E examples there are
 
@@ -148,7 +148,7 @@ class LabelCounts:
 
 
 def _positives(tree, labels):
-    """How many of the examples with labels `[E, M]` have each row, `[R]`."""
+    """Counts the examples, with labels `[E, M]`, that have each row, `[R]`."""
     example, place = np.nonzero(labels >= 0)
     leaves = tree.class_rows[labels[example, place]]
     # One number for each pair of an example and a row.

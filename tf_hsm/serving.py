@@ -103,7 +103,7 @@ def export(model, path, *, head=None, k=10):
 
 
 def _input_specs(model):
-    """What the model takes, each tensor of it as a `tf.TensorSpec`."""
+    """Returns the inputs of a model, each tensor as a `tf.TensorSpec`."""
     # Sequential models have only `inputs`, subclassed ones neither.
     structure = getattr(model, "input", getattr(model, "inputs", None))
     if structure is None:

@@ -54,7 +54,7 @@ def units_of(tree, kind, top):
 
 
 def below_by_paths(tree, counts, batch):
-    """What is `Below` each row, from the path of each class alone."""
+    """What is `SubtreeLoads` each row, from the path of each class alone."""
     counts = np.ones(tree.num_classes) if counts is None else counts
     fanouts = np.diff(tree.group_offsets)
     masses, rows, work, squares, touched = np.zeros([5, tree.num_rows])

@@ -10,7 +10,7 @@ import pytest
 from tests.support import trees
 from tf_hsm.cost.model import CostModel
 from tf_hsm.distribute import Plan, plan
-from tf_hsm.distribute.chance import expected_largest
+from tf_hsm.distribute.largest_shard import expected_largest
 from tf_hsm.tree import Tree
 from tf_hsm.tree.forest import Forest
 

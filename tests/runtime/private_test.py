@@ -202,7 +202,7 @@ def test_variables_that_do_not_decay():
     for excluded, decays in (([], [1, 0, 1]), (variables[2:], [1, 0, 0])):
         private_optimizer.exclude_from_decay(adam, excluded)
         assert decays == [
-            private_optimizer.lets_decay(adam, v) for v in variables
+            private_optimizer.has_decay(adam, v) for v in variables
         ]
     assert private_optimizer.names_not_decayed(adam) == "b"
 
@@ -246,7 +246,7 @@ def test_variables_of_strategies():
 
 
 def test_checks_of_numbers():
-    infinite = private_tensorflow.answers_infinity(tf.math.log)
+    infinite = private_tensorflow.allow_infinities(tf.math.log)
     tf.debugging.enable_check_numerics()
     try:
         assert infinite(0.0) == -np.inf

@@ -1,1 +1,1 @@
-"""What a training step costs: per group, per tree, per cut into clusters."""
+"""The cost of a training step: per group, per tree, per cut into clusters."""

@@ -1,4 +1,4 @@
-"""What the clusters of an adaptive softmax cost."""
+"""The cost of the clusters of an adaptive softmax."""
 
 import dataclasses
 import itertools
@@ -13,7 +13,7 @@ from tf_hsm.cost.model import CostModel
 
 @dataclasses.dataclass(frozen=True)
 class ClusterCosts:
-    """What the clusters of an adaptive softmax cost, in milliseconds a step.
+    """Returns the cost of adaptive clusters, in milliseconds a step.
 
     Attributes:
       below: `[N + 1]`, the probability of the m most frequent classes.

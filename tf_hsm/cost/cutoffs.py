@@ -110,7 +110,8 @@ def _search(costs, num_tails, least_shortlist, bound):
     ranges = [
         _first_ranges(costs, *ends) for ends in zip(first, last, strict=True)
     ]
-    # What is fixed, however large, must not round off what sums differ by.
+    # Without the fixed costs, which could be so large that the differences
+    # between sums would be rounded away.
     bound -= costs.fixed(num_tails)
     while all(r.low.size for r in ranges):
         program = TailProgram(costs, ranges)

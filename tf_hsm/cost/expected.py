@@ -1,4 +1,4 @@
-"""What a tree costs where the labels are drawn by given counts."""
+"""The expected cost of a tree for labels drawn by given counts."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""How long a training step takes for the groups that a batch touches.
+"""The time of a training step for the groups that a batch touches.
 
 Grave et al. (2016: Efficient softmax approximation for GPUs) model the product
 of k rows and B examples as `g(k, B) = max(c + lambda k0 B0, c + lambda k B)`.

@@ -111,7 +111,7 @@ def _read_one(path):
 
 
 class _Rows:
-    """What the lines so far have said."""
+    """The contents of the lines read so far."""
 
     def __init__(self, path):
         self._path = path

@@ -1,4 +1,4 @@
-"""What lies below the rows of a tree, and what a step has to do there.
+"""The subtrees below rows of a tree, and the work of a step in them.
 
 The arrays have an entry for each group, or for each unit of a plan, and none
 for each class: a hundred million classes may lie in ten thousand groups.
@@ -12,8 +12,8 @@ from tf_hsm.tree.arrays import groups_below, groups_of, sum_groups_to_root
 from tf_hsm.tree.masses import leaf_counts, passing
 
 
-class Below(NamedTuple):
-    """What lies below some rows, where labels are drawn by counts.
+class SubtreeLoads(NamedTuple):
+    """The subtrees below some rows, for labels drawn by counts.
 
     Rows below are those that have weights: of a pinned tree one of each group.
 
@@ -33,11 +33,11 @@ class Below(NamedTuple):
 
     def map(self, function):
         """Applies a function to each array that is there."""
-        return Below(*(x if x is None else function(x) for x in self))
+        return SubtreeLoads(*(x if x is None else function(x) for x in self))
 
 
 def below_groups(tree, counts, batch):
-    """Returns what is `Below` the row above each group, `[G]`.
+    """Returns the `SubtreeLoads` below the row above each group, `[G]`.
 
     The entry of the root's group is for the whole tree. An example that passes
     a group of k rows scores k and what it scores below its row c of the group:
@@ -69,11 +69,11 @@ def below_groups(tree, counts, batch):
     sum_groups_to_root(work, above, levels)
     squares += 2 * fanouts * (work - own)
     sum_groups_to_root(squares, above, levels)
-    return Below(masses, rows, work, squares, touched)
+    return SubtreeLoads(masses, rows, work, squares, touched)
 
 
 def below_units(tree, below, counts, units):
-    """Returns what is `Below` some rows, `[U]`.
+    """Returns the `SubtreeLoads` below some rows, `[U]`.
 
     Args:
       tree: the `Tree`.

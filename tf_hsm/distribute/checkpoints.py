@@ -166,7 +166,7 @@ def _kinds(head):
 
 
 def _items_of_tails(head, optimizer):
-    """What is saved of tails over replicas, which other workers may have."""
+    """Saves the tails over replicas, which other workers may have."""
     items, slots_of_rows = {}, 0
     if optimizer is not None:
         slots_of_rows = len(_slots(optimizer, head.head_kernel))
@@ -211,7 +211,7 @@ def _starts(plan):
 
 
 def _slot_items(name, optimizer, variables, starts):
-    """What is saved of the slots of some variables."""
+    """Saves the slots of some variables."""
     items = {}
     slots = [_slots(optimizer, v) for v in variables]
     for i, of_kind in enumerate(zip(*slots, strict=True)):
@@ -230,7 +230,7 @@ def _slots(optimizer, variable):
 
 
 def _items(name, variables, starts, kinds=_KINDS):
-    """What is saved of `row_variables`, or of slots like these."""
+    """Saves `row_variables`, or slots like these."""
     items = {}
     matrices = row_parts.wholes(variables)
     kinds = kinds[: len(matrices)]

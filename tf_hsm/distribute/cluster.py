@@ -15,7 +15,7 @@ WORKER = "worker"  # the job whose tasks hold no variables
 SERVE = "python -m tf_hsm cluster_task"
 _POLL_S = 0.005
 _ASK_EVERY_S = 1
-_AGAIN_S = 10  # within which a server answers, however busy; not if paused
+_PATIENCE_S = 10  # within which a server answers, however busy; not if paused
 
 
 class LostServerError(ConnectionError):
@@ -153,7 +153,7 @@ class Cluster:
         """
         silent = self.heartbeat.silent() if self.heartbeat else []
         asked = [s for s in self.servers if s.address not in silent]
-        patience = _AGAIN_S
+        patience = _PATIENCE_S
         if waiting and self.heartbeat:
             patience = self.heartbeat.timeout
         statuses = server_status.ask(

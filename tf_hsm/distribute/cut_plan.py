@@ -60,7 +60,7 @@ class Plan(Immutable):
           devices: as in `tf_hsm.distribute.plan`.
           unit_rows: `[U]`, the row of the tree of each unit; the leaves that
             are in the top come first.
-          unit_loads: `[U]`, the `Below` of each: what a step has to do there.
+          unit_loads: `[U]`, the `SubtreeLoads` of each unit.
           first_units: `[S + 1]`, the first unit of each device, and U; None
             spreads the units over the devices evenly.
           step: the `Step` that the plan is for; None: a default one.
@@ -90,12 +90,12 @@ class Plan(Immutable):
 
     @property
     def shards(self) -> tuple[Shard, ...]:
-        """What each device has."""
+        """The contents of each device."""
         return self.layout.shards
 
     @functools.cached_property
     def cost(self) -> PlanCost:
-        """What a step costs on each device, and how even that is."""
+        """The cost of a step on each device, and the balance of the costs."""
         return plan_cost(self)
 
     def on(self, devices) -> "Plan":

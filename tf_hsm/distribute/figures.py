@@ -1,4 +1,4 @@
-"""What the pictures of this package have in common."""
+"""The common style of the pictures of this package."""
 
 import contextlib
 import os

@@ -36,7 +36,8 @@ class Heartbeat:
         self.timeout = timeout
         interval = min(_LONGEST_INTERVAL_S, timeout / _ASKED)
         self._interval = max(_SHORTEST_INTERVAL_S, interval)
-        # Unanswered questions, and no times: this process may pause itself.
+        # The number of unanswered questions instead of the time of the last
+        # answer: a pause of this process must not make servers look silent.
         self._unanswered = dict.fromkeys(addresses, 0)
         self._thread = threading.Thread(
             target=self._run, name="tf_hsm heartbeat", daemon=True

@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from tf_hsm.distribute.below import Below
+from tf_hsm.distribute.below import SubtreeLoads
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import files
 
@@ -40,7 +40,7 @@ def from_config(config):
         return {
             "devices": config["devices"],
             "unit_rows": files.unpack(config["unit_rows"]),
-            "unit_loads": Below(**config["unit_loads"]).map(_unpack),
+            "unit_loads": SubtreeLoads(**config["unit_loads"]).map(_unpack),
             "first_units": config["first_units"],
             "step": Step.from_config(
                 {_RENAMED.get(k, k): v for k, v in config["step"].items()}

@@ -1,11 +1,11 @@
-"""What a step costs on each device of a plan, and how even that is."""
+"""The cost of a step on each device of a plan, and its balance."""
 
 import dataclasses
 
 import numpy as np
 
-from tf_hsm.distribute import uneven
-from tf_hsm.distribute.chance import expected_largest
+from tf_hsm.distribute import plan_remarks
+from tf_hsm.distribute.largest_shard import expected_largest
 from tf_hsm.distribute.step import Step
 
 
@@ -135,7 +135,10 @@ def plan_cost(plan):
         ),
         largest_by_chance=chance,
         **(_step_costs(plan, top, shards, below) if has_times else _NO_TIMES),
-        remarks=(*uneven.remarks(plan), *uneven.binding(step, top, shards)),
+        remarks=(
+            *plan_remarks.remarks(plan),
+            *plan_remarks.binding(step, top, shards),
+        ),
         step=step,
     )
 

@@ -25,7 +25,7 @@ class PlanLayout(Immutable):
       devices: a tuple of names of devices, one for each shard.
       unit_rows: `[U]` int64, the row of the tree of each unit; the leaves that
         are in the top come first.
-      unit_loads: `[U]`, the `Below` of each: what a step has to do there.
+      unit_loads: `[U]`, the `SubtreeLoads` of each unit.
       first_units: `[S + 1]` int64, the first unit of each device, and U.
     """
 
@@ -130,7 +130,7 @@ class PlanLayout(Immutable):
 
     @functools.cached_property
     def shards(self) -> tuple[Shard, ...]:
-        """What each device has."""
+        """The contents of each device."""
         columns = []
         for ends in (
             np.arange(self.num_units + 1),

@@ -25,7 +25,7 @@ _OPTIONS = [
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What a server answers.
+    """The answer of a server.
 
     Attributes:
       task: the task that it serves, like "/job:ps/replica:0/task:0".

@@ -1,11 +1,11 @@
-"""What one device of a plan has."""
+"""The contents of one device of a plan."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """What one device has: an interval of units, as a forest.
+    """The contents of one device: an interval of units, as a forest.
 
     Its classes are numbered by their places, from `first_place` on, and its
     rows stand in the plan's order, from `first_row` on.

@@ -1,4 +1,4 @@
-"""What the devices of a plan do with batches of labels."""
+"""A simulation of the devices of a plan on batches of labels."""
 
 import numpy as np
 

@@ -11,7 +11,7 @@ from tf_hsm.distribute.step import Step
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Simulation:
-    """What the devices of a plan have to do in some steps.
+    """The work of the devices of a plan in some steps.
 
     A step is synchronous: it ends when the slowest device is done. Waiting is
     the share of the shards' time in which a device has nothing to do, in the

@@ -15,7 +15,7 @@ _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
-    """What a plan takes a step to be.
+    """The step that a plan assumes.
 
     Attributes:
       batch: the examples in it, of all devices together; or None.

@@ -1,4 +1,4 @@
-"""Which unit of a plan each group and each class is below."""
+"""The unit of a plan above each group and each class."""
 
 import itertools
 

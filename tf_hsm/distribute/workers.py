@@ -1,4 +1,4 @@
-"""Which worker of a strategy an error of TensorFlow is about."""
+"""Names of workers in the errors of TensorFlow."""
 
 import contextlib
 import re

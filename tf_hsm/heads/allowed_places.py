@@ -1,4 +1,4 @@
-"""Which classes an answer may name, for a head made of parts."""
+"""The classes that an answer may name, for a head made of parts."""
 
 import tensorflow as tf
 

@@ -17,7 +17,7 @@ from tf_hsm.runtime import arguments
 
 
 def best_classes(rows, inputs, k, *, beam_width=None, least=None, mask=None):
-    """As `hierarchical_softmax_top_k`, on `ShardedRows`.
+    """Computes `hierarchical_softmax_top_k` on `ShardedRows`.
 
     Args:
       rows: the `ShardedRows`.
@@ -36,7 +36,7 @@ def best_classes(rows, inputs, k, *, beam_width=None, least=None, mask=None):
         a tensor).
     """
     last = rows.plan.tree.num_classes
-    k = arguments.checked(
+    k = arguments.check_number(
         k,
         (k >= 1) & (k <= last),
         f"k = {{}} is outside [1, {last}]; the upper end is the number of "
@@ -137,7 +137,7 @@ def _of_top(rows, starts, k, mask):
 
 
 def _search(rows, inputs, starts, k, beam_width, bounds, allowed):
-    """What each shard finds for its examples: `[b, k]` and padding, a list.
+    """Returns the findings of each shard: `[b, k]` and padding, a list.
 
     Args:
       rows: the `ShardedRows`.
@@ -195,7 +195,7 @@ def _padded(found, k):
 
 
 def _spread(found, route, count):
-    """What was found for the examples of a route, as that for all `count`."""
+    """Spreads the findings for the examples of a route over all `count`."""
 
     def spread(values, rest):
         shape = tf.concat([[count], tf.shape(values)[1:]], 0)

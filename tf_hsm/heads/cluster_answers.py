@@ -1,4 +1,4 @@
-"""What a trained adaptive softmax answers: only the tails that matter score.
+"""The answers of an adaptive softmax: only the tails that matter score.
 
 The public functions are methods of `ClusterHead`, and answer as the methods of
 `TreeHead` do.
@@ -93,7 +93,7 @@ def top_k(
     if tf.is_tensor(k):
         k = tf.cast(k, tf.int32)
     last = head.num_classes
-    k = arguments.checked(
+    k = arguments.check_number(
         k, (k >= 1) & (k <= last), f"k = {{}} is not in [1, {last}]"
     )
     mask = None

@@ -6,7 +6,7 @@ import typing
 import tensorflow as tf
 
 from tf_hsm.heads import cluster_answers, part_calls
-from tf_hsm.heads.checked_classes import checked
+from tf_hsm.heads.check_labels import check_labels
 from tf_hsm.heads.tree import RowShares, TreeHead
 from tf_hsm.partition import routing
 from tf_hsm.partition.frequency_clusters import FrequencyClusters
@@ -114,7 +114,7 @@ class ClusterHead:
         """
         classes = labels if counted is None else tf.where(counted, labels, 0)
         flat = tf.reshape(classes, [-1])
-        flat = checked(flat, self.num_classes, name, True)
+        flat = check_labels(flat, self.num_classes, name, True)
         classes = tf.reshape(flat, tf.shape(labels))
         classes.set_shape(labels.shape)
         return (

@@ -1,4 +1,4 @@
-"""What every head is, and what the losses of labels are asked with."""
+"""The interface of every head, and the arguments of its losses."""
 
 import dataclasses
 import typing

@@ -1,4 +1,4 @@
-"""How the parts of a head are called, each with the examples that it is for.
+"""Calls of the parts of a head, each with the examples that it is for.
 
 A part is a shard of a tree, or a tail of an adaptive softmax. One process may
 call one part after the other. Or each replica of a strategy has some parts:

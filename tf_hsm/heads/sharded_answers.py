@@ -1,4 +1,4 @@
-"""What a trained head on several devices answers: the methods of `ShardedHead`.
+"""The answers of a head on several devices: the methods of `ShardedHead`.
 
 The top gives each unit its log-probability. A shard goes on from the
 log-probabilities of its units, so that what it finds is of the whole tree.
@@ -269,7 +269,7 @@ def _draw(rows, inputs, num_samples, seeds, temperature):
 
 
 def _reach(rows, inputs, top_p):
-    """As many of the best classes as are needed for a sum of `top_p`.
+    """Returns the fewest best classes whose probabilities sum to `top_p`.
 
     Raises:
       ValueError: other processes have shards. Their loops could have other

@@ -6,7 +6,7 @@ import typing
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.heads.checked_classes import checked
+from tf_hsm.heads.check_labels import check_labels
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.runtime import arguments, quantized_rows, tree_tensors
 
@@ -34,7 +34,7 @@ class Part(typing.NamedTuple):
 
 
 class Routes:
-    """Which examples of a batch go to which shard: each to one, or to none."""
+    """The shard of each example of a batch: one, or none."""
 
     def __init__(self, shards, count):
         """Takes `shards [B]` int32: 1 for the first of `count`; 0 for none."""
@@ -222,7 +222,7 @@ class ShardedRows:
         """
         with tf.device(self._table_device):
             flat = tf.reshape(classes, [-1])
-            flat = checked(flat, self.plan.tree.num_classes, name, of_all)
+            flat = check_labels(flat, self.plan.tree.num_classes, name, of_all)
             places = tf.gather(self._class_places, flat)
             units = tf.searchsorted(
                 self._unit_places, places, side="right", out_type=tf.int64

@@ -1,4 +1,4 @@
-"""What a head layer is made of, what it answers, and what files hold of it."""
+"""The parts of a head layer, its answers, and its contents in files."""
 
 import contextlib
 import inspect
@@ -250,7 +250,7 @@ class AnsweringLayer(keras.layers.Layer):
         """Returns the most probable class of each input, `[...]` int64."""
         return self._ask("best_class", inputs)
 
-    @private_tensorflow.answers_infinity
+    @private_tensorflow.allow_infinities
     def _ask(self, method, *arguments, **options):
         """Asks the head, which may not know every option.
 
@@ -330,9 +330,9 @@ class AnsweringLayer(keras.layers.Layer):
         self._check_built()
         quantized.quantize(self, mode)
 
-    def can_be_quantized(self):
-        """Returns whether weights in 8 or 4 bits fit the layer's options."""
-        return self.tied_to is None
+    def not_quantized(self):
+        """Returns why the layer has no weights in 8 or 4 bits, or None."""
+        return self.tied_to and "its rows are those of an embedding (tied_to)"
 
     def _device_names(self):
         """Returns the names of the devices of shards or tails, if any."""

@@ -1,4 +1,4 @@
-"""What the constructors of the layers share: arguments and their texts."""
+"""The shared arguments of the layers' constructors, and their texts."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""What a head answers, within a functional model."""
+"""The answers of a head as layers of a functional model."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""How Keras calls a head: for hidden vectors and for losses."""
+"""The calls of a head by Keras: for hidden vectors and for losses."""
 
 import contextlib
 import weakref
@@ -20,7 +20,7 @@ from tf_hsm.runtime import (
     replicas,
 )
 from tf_hsm.runtime.tree_tensors import mask_tensors
-from tf_hsm.runtime.variables import lost_values_told
+from tf_hsm.runtime.variables import explain_lost_values
 
 
 class HeadLayer(AnsweringLayer):
@@ -54,7 +54,7 @@ class HeadLayer(AnsweringLayer):
           take them, and so do its answers. With labels, `[...]`: the loss of
           each, in nats, 0 where ignored or masked.
         """
-        with self._lost_values_told():
+        with self._explain_lost_values():
             self._note_caller()
             if self.optimizer is not None and not self.optimizer.built:
                 # Keras has built the layer on placeholders.
@@ -97,9 +97,9 @@ class HeadLayer(AnsweringLayer):
         reference = self._caller_reference
         return None if reference is None else reference()
 
-    def _lost_values_told(self):
-        """Returns the scope `lost_values_told` of the caller."""
-        return lost_values_told(
+    def _explain_lost_values(self):
+        """Returns the scope `explain_lost_values` of the caller."""
+        return explain_lost_values(
             lambda: (private_keras.called() or self._caller() or self).weights
         )
 
@@ -162,7 +162,7 @@ class HeadLayer(AnsweringLayer):
         self, labels, inputs, sample_weight, inputs_mask, reduction, dtype
     ):
         """Returns the reduced losses of labels; see `HeadLoss`."""
-        with self._lost_values_told():
+        with self._explain_lost_values():
             found = self._find_losses(
                 labels, inputs, sample_weight, inputs_mask
             )

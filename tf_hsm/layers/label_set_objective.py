@@ -1,4 +1,4 @@
-"""How a label tree reads labels, and what their losses are."""
+"""The labels of a label tree, and their losses."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""How a head reads labels, and what their losses are.
+"""The labels of a head, and their losses.
 
 An objective takes labels and a `tf_hsm.heads` head to losses. It knows no Keras
 layer. The loss of a label is

@@ -10,7 +10,7 @@ from tf_hsm.tree.pruning import pruned_tree
 
 
 class PrunedHead(NamedTuple):
-    """What `prune` of a layer returns.
+    """The result of `prune` of a layer.
 
     Attributes:
       head: the pruned layer.

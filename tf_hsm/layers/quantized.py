@@ -106,8 +106,8 @@ def check_policy(layer):
         reason = f"the policy {name}"
     elif layer.variable_dtype != "float32":
         reason = f"variables of {layer.variable_dtype}"
-    elif not layer.can_be_quantized():
-        reason = f"a {type(layer).__name__} with these options"
+    elif layer.not_quantized():
+        reason = f"this layer: {layer.not_quantized()}"
     elif not all(map(_is_cpu, layer._device_names())):
         names = ", ".join(layer._device_names())
         reason = f"the devices {names}; they must be CPUs"
@@ -202,8 +202,10 @@ def _refusal(layer, mode):
     head = layer._head
     if mode not in quantized_rows.MODES:
         return f"the mode {mode!r}; the modes are {quantized_rows.MODES}"
-    if type(head) not in _HEADS or not layer.can_be_quantized():
-        return f"a {type(layer).__name__} with these options"
+    if layer.not_quantized():
+        return f"this layer: {layer.not_quantized()}"
+    if type(head) not in _HEADS:
+        return f"a {type(layer).__name__}"
     if layer.variable_dtype != "float32":
         return f"variables of {layer.variable_dtype}; they must be float32"
     if not all(map(_is_on_cpu, head.variables())):

@@ -120,7 +120,7 @@ def check_possible(layer):
 
 
 class Moves:
-    """Which rows go where when a head moves to a tree of the same shape.
+    """The moves of rows when a head gets another tree of the same shape.
 
     Attributes:
       moved: the rows of all groups that stand for other sets of classes than

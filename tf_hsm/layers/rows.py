@@ -1,4 +1,4 @@
-"""How the variables of a head's rows are made."""
+"""The variables of a head's rows."""
 
 import dataclasses
 import typing

@@ -197,9 +197,9 @@ class SampledSoftmax(HeadLayer):
             self.step,
         )
 
-    def can_be_quantized(self):
-        """See `AnsweringLayer`: training samples rows of floats."""
-        return False
+    def not_quantized(self):
+        """See `AnsweringLayer`."""
+        return "a SampledSoftmax has rows of floats alone"
 
     def grow(self, num_classes, counts=None):
         """Returns a layer for more classes that has learned what this one has.

@@ -1,4 +1,4 @@
-"""What files and checkpoints hold of a head layer.
+"""The contents of a head layer in files and checkpoints.
 
 What the rows stand for is saved beside them, and a head whose rows stand for
 other classes refuses to load them.

@@ -10,7 +10,7 @@ from tf_hsm.tree.arrays import sum_to_root
 
 # The logit of a row that has all old labels of its parent below it: its
 # probability is 0.999.
-_SURE = 7.0
+_CERTAIN_BIAS = 7.0
 
 
 def weight_rows(tree, rows):
@@ -91,7 +91,7 @@ class LabelTreeStart:
         old = _labels_below(tree, num_old)
         above = tree.group_parents[tree.row_groups]
         of_parents = np.where(above < 0, num_old, old[above])
-        self._biases[(old > 0) & (old == of_parents)] = _SURE
+        self._biases[(old > 0) & (old == of_parents)] = _CERTAIN_BIAS
         self._places = np.zeros(tree.num_rows, np.int64)
         self._means = np.zeros([1, head.weights.shape[1]])
         if counts is None:
@@ -190,7 +190,7 @@ def _log_sums(values, firsts):
 
 
 def _labels_below(tree, num_labels):
-    """How many of the first labels are at or below each row, `[R]`."""
+    """Counts the first labels at or below each row, `[R]`."""
     below = np.zeros(tree.num_rows, np.int64)
     below[tree.class_rows[:num_labels]] = 1
     sum_to_root(below, tree._arrays, tree._levels)

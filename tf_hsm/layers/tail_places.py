@@ -1,4 +1,4 @@
-"""Which device, or which replica, has each tail of an adaptive softmax."""
+"""The device, or the replica, of each tail of an adaptive softmax."""
 
 from tf_hsm.distribute.devices import (
     check_devices,
@@ -47,7 +47,7 @@ class TailPlaces:
 
     @property
     def count(self):
-        """How many devices there are; 0: the tails lie where the layer is."""
+        """The number of devices; 0: the tails lie where the layer is."""
         return len(self.devices)
 
     def check(self, layer):

@@ -13,7 +13,7 @@ from tf_hsm.metrics._of_the_best import (
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class TopKAccuracy(OfTheBest):
-    """How often the label is among the k most probable classes.
+    """The share of labels among the k most probable classes.
 
     A label at an inner node is among them where one of them is below it.
 
@@ -55,7 +55,7 @@ class TopKAccuracy(OfTheBest):
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class PrecisionAtK(OfTheBest):
-    """How many of the k most probable classes are labels of their input.
+    """The share of the k most probable classes that are labels of their input.
 
         P@k = mean over the inputs of |labels among the k best| / k
 

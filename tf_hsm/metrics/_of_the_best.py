@@ -1,4 +1,4 @@
-"""What the metrics of the k most probable classes have in common."""
+"""The base of the metrics of the k most probable classes."""
 
 import keras
 import tensorflow as tf
@@ -85,7 +85,7 @@ class OfTheBest(HeadMetric):
         if private_keras.in_symbolic_scope():
             return
         head, mask = self.reference.get(), private_keras.mask_of(y_pred)
-        with head._lost_values_told():
+        with head._explain_lost_values():
             hidden = check_hidden(head, y_pred)
             scores = self._scores(head, hidden, y_true, mask, sample_weight)
             self._add(self.mean, *scores)

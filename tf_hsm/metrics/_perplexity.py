@@ -60,7 +60,7 @@ class Perplexity(HeadMetric):
             losses = y_pred
         else:
             head = self.reference.get()
-            with head._lost_values_told():
+            with head._explain_lost_values():
                 losses, mask, sample_weight, mass = head._find_losses(
                     y_true, y_pred, sample_weight, mask, plain=True
                 )

@@ -20,7 +20,7 @@ _SLACK = 1e-4
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class RecallAtK(OfTheBest):
-    """How many of the labels are among the k most probable classes.
+    """The share of an input's labels among the k most probable classes.
 
         recall@k = mean over the inputs of |labels among the k best| / |labels|
 

@@ -1,4 +1,4 @@
-"""Which classes an answer may name: a mask of the classes."""
+"""The classes that an answer may name: a mask of the classes."""
 
 import dataclasses
 
@@ -77,7 +77,7 @@ class AllowedClasses:
         return cls(_ascending(lists), size)
 
     def contain(self, classes):
-        """Which of the classes `[..., C]` of each input are allowed, bool."""
+        """Returns whether each of the classes `[..., C]` is allowed."""
         count = tf.shape(self.lists)[0]
         per_list = tf.reshape(
             tf.cast(classes, tf.int64),
@@ -92,7 +92,7 @@ class AllowedClasses:
         return tf.reshape(tf.equal(found, per_list), tf.shape(classes))
 
     def log_probs(self, log_prob, num_inputs):
-        """Those of the classes in `lists`, of each input.
+        """Returns the allowed ones among the classes in `lists`, of each input.
 
         Args:
           log_prob: from classes `[B, M]` to their log-probabilities.

@@ -1,4 +1,4 @@
-"""How far codes, and rounding, can move a log-probability.
+"""Bounds on the error of log-probabilities from quantized rows.
 
 Let w_r be the rows, v_r the numbers that the codes stand for, and x an input.
 The codes move the logit of row r by
@@ -23,7 +23,7 @@ _LARGEST_LOGIT = 1e37  # beyond it, sums in float32 may be infinite
 
 @dataclasses.dataclass(frozen=True)
 class ErrorBound:
-    """How far codes and rounding can move a log-probability.
+    """Bounds the error of a log-probability from codes and rounding.
 
     Attributes:
       error: the codes move a log-probability by at most `error` |x|_2.

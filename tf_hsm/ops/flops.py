@@ -1,4 +1,4 @@
-"""What `tf.profiler` and `tf_hsm.estimate` count of the ops.
+"""The FLOPs of the ops for `tf.profiler` and `tf_hsm.estimate`.
 
 2 FLOPs for each multiplication of a weight with its addition; exponentials are
 few beside them. Labels are taken to be each class as often. An op counts only

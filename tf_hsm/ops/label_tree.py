@@ -151,7 +151,7 @@ def label_tree_train_step(
     return found.loss
 
 
-@private_tensorflow.answers_infinity
+@private_tensorflow.allow_infinities
 def label_tree_top_k(
     weights,
     biases,
@@ -228,7 +228,7 @@ def label_tree_top_k(
         masked = NO_MASK
         if mask is not None:
             masked = mask.search_arguments(tree, weights)
-        found = call.downward(
+        found = call.call_down(
             "tf_hsm_top_k",
             weights,
             biases,
@@ -249,7 +249,7 @@ def label_tree_top_k(
     return TopK(found.log_probs, found.classes)
 
 
-@private_tensorflow.answers_infinity
+@private_tensorflow.allow_infinities
 def label_tree_log_prob(
     weights,
     biases,
@@ -287,7 +287,7 @@ def label_tree_log_prob(
     check_not_of_nodes(nodes, allowed)
     classes = arguments.integers(classes, "classes")
     with _place(weights, tree):
-        log_probs = call.downward(
+        log_probs = call.call_down(
             "tf_hsm_class_log_probs",
             weights,
             biases,

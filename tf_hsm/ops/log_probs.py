@@ -59,7 +59,7 @@ def hierarchical_softmax_log_probs(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape does not fit; the message names the argument.
     """
-    return call.downward(
+    return call.call_down(
         "tf_hsm_log_probs",
         weights,
         biases,
@@ -71,7 +71,7 @@ def hierarchical_softmax_log_probs(
     ).log_probs
 
 
-@private_tensorflow.answers_infinity
+@private_tensorflow.allow_infinities
 def hierarchical_softmax_log_prob(
     weights,
     biases,
@@ -126,7 +126,7 @@ def hierarchical_softmax_log_prob(
     classes = arguments.integers(classes, "classes")
     place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
     with place:
-        log_probs = call.downward(
+        log_probs = call.call_down(
             "tf_hsm_class_log_probs",
             weights,
             biases,

@@ -183,7 +183,7 @@ def _gradient(op, loss_grads, array):
         loss_grads=loss_grads,
         state=state,
     )
-    rows, weight_grads, bias_grads = gradients.some_rows(
+    rows, weight_grads, bias_grads = gradients.at_least_one_row(
         rows, weight_grads, bias_grads
     )
     count = tf.constant(given[array].shape.as_list(), tf.int64)

@@ -1,4 +1,4 @@
-"""How the ops of a step in place take the optimizer and its state."""
+"""The optimizer and its state as arguments of the ops of a step in place."""
 
 import dataclasses
 import typing
@@ -65,7 +65,7 @@ class RowUpdate:
         is_rounding = rounds_at_random(self.stochastic_rounding, self.dtype)
         rule = self.rule or in_place.rule_of(self.optimizer)
         decays = [
-            in_place.lets_decay(self.optimizer, variable)
+            in_place.has_decay(self.optimizer, variable)
             for variable in (self.weights, self.biases, vectors)
         ]
         return {

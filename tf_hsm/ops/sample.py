@@ -11,7 +11,7 @@ from tf_hsm.runtime import arguments, call, private_tensorflow
 from tf_hsm.tree import Forest, Tree
 
 
-@private_tensorflow.answers_infinity
+@private_tensorflow.allow_infinities
 def hierarchical_softmax_sample(
     weights,
     biases,
@@ -112,7 +112,7 @@ def hierarchical_softmax_sample(
         )
         shape = [tf.shape(inputs)[:-1], tf.shape(drawn)[1:]]
         return tf.reshape(drawn, tf.concat(shape, 0))
-    return call.downward(
+    return call.call_down(
         "tf_hsm_sample",
         weights,
         biases,
@@ -171,7 +171,7 @@ def draw_restricted(num_classes, top_k, top_p, of_best, of_all):
 
 def checked_temperature(temperature):
     """Returns a temperature; a ValueError unless it is positive and finite."""
-    return arguments.checked(
+    return arguments.check_number(
         temperature,
         (temperature > 0) & (temperature < math.inf),
         "temperature = {} is not a positive finite number",
@@ -186,7 +186,7 @@ def draw_of_best(found, num_samples, seed, temperature, top_p):
     logits = log_probs - log_probs[:, :1]
     logits /= arguments.scalar("temperature", temperature, tf.float64)
     if top_p is not None:
-        top_p = arguments.checked(
+        top_p = arguments.check_number(
             top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
         )
         before = tf.cumsum(tf.exp(log_probs), axis=1, exclusive=True)
@@ -220,7 +220,7 @@ def draw_of_allowed(
     best = tf.math.top_k(log_probs, count)
     size = mask.num_classes
     k = arguments.count_or_zero("top_k", top_k)
-    k = arguments.checked(
+    k = arguments.check_number(
         k, (k >= 0) & (k <= size), f"top_k = {{}} is outside [1, {size}]"
     )
     k = tf.saturate_cast(k, tf.int32)

@@ -44,7 +44,7 @@ class BeamTopK(typing.NamedTuple):
     num_pruned: tf.Tensor
 
 
-@private_tensorflow.answers_infinity
+@private_tensorflow.allow_infinities
 def hierarchical_softmax_top_k(
     weights,
     biases,
@@ -223,7 +223,7 @@ def _search(
     if mask is not None:
         allowed = mask.search_arguments(tree, weights)
     with place:
-        return call.downward(
+        return call.call_down(
             "tf_hsm_top_k",
             weights,
             biases,

@@ -162,7 +162,7 @@ def weights_of_losses(loss_weights, shape, counted, dtype):
 def _train_step_gradient(op, loss_grads, *unused_grads):
     """The gradient of the inputs; the variables have had theirs."""
     given = gradients.inputs_of(op)
-    checked = gradients.of_stepped(loss_grads, given["loss_grads"])
+    checked = gradients.check_step_total(loss_grads, given["loss_grads"])
     with tf.control_dependencies(checked):
         gradient = tf.cast(
             gradients.first_order_only(op.outputs[1]), given["inputs"].dtype

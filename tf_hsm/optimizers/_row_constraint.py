@@ -1,4 +1,4 @@
-"""Which constraints can be applied to the touched rows of a variable."""
+"""Constraints that can be applied to the touched rows of a variable."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What the optimizers share: a step on the touched rows, or on all.
+"""The base of the optimizers: a step on the touched rows, or on all.
 
 The class replaces what Keras does with a sparse gradient, mostly on the whole
 variable:
@@ -31,7 +31,7 @@ from tf_hsm.runtime import (
     row_parts,
 )
 from tf_hsm.runtime.arguments import accumulator
-from tf_hsm.runtime.variables import lost_values_told, variable_of
+from tf_hsm.runtime.variables import explain_lost_values, variable_of
 
 
 class RowOptimizer(private_optimizer.ApplySteps):
@@ -148,7 +148,9 @@ class RowOptimizer(private_optimizer.ApplySteps):
             constraint that takes the variable's rows together.
         """
         grads = [
-            gradients.mark_stand_in(g) if isinstance(g, tf.IndexedSlices) else g
+            gradients.mark_stand_ins(g)
+            if isinstance(g, tf.IndexedSlices)
+            else g
             for g in grads
         ]
         if trainable_variables is not None:
@@ -156,7 +158,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
         variables = trainable_variables or private_optimizer.built_variables(
             self
         )
-        with lost_values_told(lambda: variables):
+        with explain_lost_values(lambda: variables):
             for gradient, variable in zip(
                 grads,
                 variables,
@@ -234,7 +236,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
     def _update(self, gradient, variable, learning_rate):
         dtype = accumulator(variable.dtype)
         decays = self.weight_decay is not None and (
-            private_optimizer.lets_decay(self, variable)
+            private_optimizer.has_decay(self, variable)
         )
         rows = None
         if isinstance(gradient, tf.IndexedSlices):

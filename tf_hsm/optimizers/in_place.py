@@ -107,7 +107,7 @@ def has_schedule(optimizer):
     return all(variable is not rate for variable in optimizer.variables)
 
 
-def lets_decay(optimizer, variable):
+def has_decay(optimizer, variable):
     """Returns whether the weight decay of an optimizer applies to a variable.
 
     Args:
@@ -118,7 +118,7 @@ def lets_decay(optimizer, variable):
         return False
     # A layer's autocast would make a 16-bit tensor of the variable.
     with private_keras.no_autocast():
-        return private_optimizer.lets_decay(optimizer, variable)
+        return private_optimizer.has_decay(optimizer, variable)
 
 
 def can_step_on_rows(optimizer, variable):
@@ -139,7 +139,7 @@ def step_on_rows(optimizer, variable, gradient, rule, seed=None):
     Returns:
       The operation; None in eager mode.
     """
-    decays = lets_decay(optimizer, variable)
+    decays = has_decay(optimizer, variable)
     variable, slots = _with_slots(optimizer, variable)
     return _sparse_update.update(variable, slots, gradient, rule, decays, seed)
 

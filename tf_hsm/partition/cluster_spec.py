@@ -1,4 +1,4 @@
-"""How an adaptive softmax is cut into clusters, and how wide they are."""
+"""The clusters of an adaptive softmax, and their widths."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Which cluster of an adaptive softmax a class belongs to.
+"""The cluster of each class of an adaptive softmax.
 
 The rank of a class is its place in the order of falling frequency. Ranks below
 the first cutoff n are rows 0 to n - 1 of the shortlist; those from cutoff j on

@@ -1,4 +1,4 @@
-"""What users pass to a function, as the ops take it."""
+"""Conversion of users' arguments to what the ops take."""
 
 import math
 import numbers
@@ -12,7 +12,10 @@ from tf_hsm.runtime.variables import handle_of, variable_of
 
 
 def parameter(value, dtype=None):
-    """A variable, or a tensor, for which lists take the type `dtype`."""
+    """Returns the variable behind a value, or the value as a tensor.
+
+    A list of numbers becomes a tensor of the type `dtype`.
+    """
     variable = variable_of(value)
     if variable is not None:
         return variable
@@ -141,7 +144,7 @@ def ignored_labels(ignore_class):
 
 
 def counted(labels, ignore_class):
-    """Which labels are not ignored, `[...]` bool; or None, which means all."""
+    """Returns which labels are not ignored, `[...]` bool; None for all."""
     counts = None
     for label in ignored_labels(ignore_class):
         kept = tf.not_equal(labels, label)
@@ -150,7 +153,7 @@ def counted(labels, ignore_class):
 
 
 def kept_classes(classes, num_classes, name, counted=None):
-    """Which classes are to be used, bool; all that count are checked.
+    """Returns which classes are to be used, bool, and checks them.
 
     Args:
       classes: int64, of any shape.
@@ -317,7 +320,7 @@ def bounds_of(threshold, bounds, inputs):
             "thresholds, so leave out one of them"
         )
     threshold = tf.cast(tf.convert_to_tensor(threshold), tf.float64)
-    threshold = checked(
+    threshold = check_number(
         threshold,
         ~tf.reduce_any(tf.math.is_nan(threshold)),
         "threshold = {} must not be NaN",
@@ -394,7 +397,7 @@ def soft_cap(value):
     return float(value)
 
 
-def checked(number, is_right, message):
+def check_number(number, is_right, message):
     """Returns a number, or a scalar whose use is an error unless it is right.
 
     Args:

@@ -78,7 +78,7 @@ def forward(name, weights, biases, inputs, optional=None, **others):
     )
 
 
-def downward(
+def call_down(
     name,
     weights,
     biases,

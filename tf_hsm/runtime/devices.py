@@ -1,4 +1,4 @@
-"""Which devices TensorFlow has."""
+"""The devices that TensorFlow has."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What the gradient functions of the ops share."""
+"""Helpers of the gradient functions of the ops."""
 
 import functools
 
@@ -55,14 +55,14 @@ def on_forward_device(gradient):
     return on_device
 
 
-def some_rows(rows, *values):
+def at_least_one_row(rows, *values):
     """Returns rows `[U]` and values `[U, ...]`, at least one row on replicas.
 
     TensorFlow crashes where the CPUs of several replicas exchange slices and
     none of them has a row. Row 0 is then given a gradient of -0.0, which plain
     SGD does not see. No kernel makes a whole row of -0.0, since sums begin with
     0.0: so optimizers with momentum or decay know the row and drop it, by
-    `mark_stand_in`, before replicas exchange, and `without_stand_ins`, after.
+    `mark_stand_ins`, before replicas exchange, and `without_stand_ins`, after.
     """
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return (rows, *values)
@@ -80,7 +80,7 @@ def some_rows(rows, *values):
 def look_up(table, rows):
     """Returns rows `[B]` of a table, `[B, width]`, as `tf.gather` does.
 
-    On replicas the gradient has at least one row: see `some_rows`.
+    On replicas the gradient has at least one row: see `at_least_one_row`.
     """
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return tf.gather(table, rows)
@@ -90,7 +90,7 @@ def look_up(table, rows):
     def found(values):
         return tf.identity(values), lambda g: tf.where(is_empty, -g, g)
 
-    (some,) = some_rows(rows)
+    (some,) = at_least_one_row(rows)
     return found(tf.gather(table, some))[: tf.size(rows)]
 
 
@@ -120,8 +120,8 @@ def of_all_rows(variable):
     return read(tf.convert_to_tensor(variable))
 
 
-def mark_stand_in(slices):
-    """Returns slices in which a row that `some_rows` has added is row -1."""
+def mark_stand_ins(slices):
+    """Returns slices in which a row from `at_least_one_row` is row -1."""
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return slices
     rows = slices.indices
@@ -153,7 +153,7 @@ def without_stand_ins(slices):
     return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 
-def of_stepped(loss_grads, loss_weights):
+def check_step_total(loss_grads, loss_weights):
     """Checks that a gradient is of the total that a step has minimized.
 
     Args:

@@ -128,7 +128,7 @@ def copy_decay_exclusions(source, target, pairs=None):
     excluded = [
         theirs
         for its, theirs in pairs
-        if not private_optimizer.lets_decay(one, its)
+        if not private_optimizer.has_decay(one, its)
     ]
     private_optimizer.exclude_from_decay(other, excluded)
 

@@ -1,4 +1,4 @@
-"""What copies of layers take over besides the values of variables."""
+"""The state that copies of layers take over besides their variables."""
 
 import tempfile
 

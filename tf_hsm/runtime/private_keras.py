@@ -151,7 +151,7 @@ def nodes_of(model):
 
 
 def compiled_with(model):
-    """What `compile` was given as loss, metrics and weighted metrics, a list.
+    """Lists the loss, metrics and weighted metrics that `compile` was given.
 
     Its config cannot tell a loss from another of its class.
     """

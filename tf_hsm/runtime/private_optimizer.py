@@ -43,7 +43,7 @@ def built_variable(optimizer, variable):
     return optimizer._trainable_variables[index]
 
 
-def lets_decay(optimizer, variable):
+def has_decay(optimizer, variable):
     """Whether an optimizer's weight decay, if any, applies to a variable."""
     return optimizer._use_weight_decay(variable)
 

@@ -62,7 +62,7 @@ def infinities():
         callbacks.extend(before)
 
 
-def answers_infinity(function):
+def allow_infinities(function):
     """Decorates a function whose answer may be minus infinity."""
     unchecked = infinities()(function)
     return tf.autograph.experimental.do_not_convert(unchecked)
@@ -167,5 +167,5 @@ def all_to_all(strategy, device, values):
 
 
 def _launcher(strategy, device):
-    """What a strategy launches its collectives with, on its n-th device."""
+    """Returns the launcher of a strategy's collectives on its n-th device."""
     return strategy.extended._cross_device_ops._launchers[device]

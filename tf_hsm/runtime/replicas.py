@@ -1,4 +1,4 @@
-"""What the replicas of a `tf.distribute` strategy exchange within a step."""
+"""The exchange between replicas of a `tf.distribute` strategy in a step."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ def context():
 
 
 def count():
-    """How many replicas run this; 1 outside of replicas."""
+    """Returns the number of replicas; 1 outside of replicas."""
     replica = context()
     return 1 if replica is None else replica.num_replicas_in_sync
 

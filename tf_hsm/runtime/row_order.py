@@ -1,4 +1,4 @@
-"""Which classes the rows of a head stand for, saved beside its weights.
+"""The classes that the rows of a head stand for, saved with its weights.
 
 Another tree may have weights of the same shapes: every binary tree of N classes
 has 2 N - 2 rows.
@@ -14,7 +14,7 @@ _KEY = "row_order"
 
 
 class RowOrder(tf.train.experimental.PythonState):
-    """What a `tf.train.Checkpoint` has of it, and checks when it is restored.
+    """The record in a `tf.train.Checkpoint`, checked when it is restored.
 
     Args:
       find: returns what the order depends on, a list; None where that is not
@@ -89,7 +89,7 @@ class _Others:
 
 
 def parts_of(tree, cuts=()):
-    """What the order of a tree's rows depends on, a list.
+    """Lists what the order of a tree's rows depends on.
 
     Args:
       tree: a `Tree`.

@@ -19,7 +19,7 @@ _BLOCK = 1 << 24
 
 
 class RowPart(typing.NamedTuple):
-    """What a variable is a part of.
+    """The matrix that a variable is a part of.
 
     Attributes:
       whole: the same for the parts of one matrix `[num_rows, ...]`.
@@ -33,7 +33,7 @@ class RowPart(typing.NamedTuple):
 
 
 class Placement(typing.NamedTuple):
-    """What is known of a Keras variable that holds rows of a head.
+    """The place of a Keras variable that holds rows of a head.
 
     Attributes:
       device: the name of the device that it is made on, or None.

@@ -103,7 +103,7 @@ def array_tensors(owner, names, near=None):
 
 
 def device_array(owner, name, near):
-    """As `array_tensors`, of one array, on the device of a variable `near`."""
+    """Returns one array as a tensor on the device of a variable `near`."""
     variable = variable_of(near)
     place = cpu_of(near) if variable is None else variable.device
     return _tensors(place, owner, [name])[0]

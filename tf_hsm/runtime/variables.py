@@ -50,7 +50,7 @@ def handle_of(value):
 
 
 @contextlib.contextmanager
-def lost_values_told(find_variables):
+def explain_lost_values(find_variables):
     """Says in an error if it leaves variables of Keras without values.
 
     Those of a model that `fit` builds are made in the graph of its first step,

@@ -1,4 +1,4 @@
-"""What trees and forests have in common: three arrays that cannot change."""
+"""The base of trees and forests: three arrays that cannot change."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Which classes a user keeps: `Tree.prune`."""
+"""The classes that a user keeps: `Tree.prune`."""
 
 import numbers
 

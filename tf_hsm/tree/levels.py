@@ -1,4 +1,4 @@
-"""What each level of a tree looks like, made once per tree."""
+"""Statistics of each level of a tree, made once per tree."""
 
 import collections
 import weakref

@@ -1,4 +1,4 @@
-"""How probable the rows and groups of a tree are, where counts say the labels.
+"""Probabilities of the rows and groups of a tree, from counts of labels.
 
 `arrays` are the `TreeArrays` throughout, and `levels` what `level_starts`
 returns for them.

@@ -1,4 +1,4 @@
-"""What a user says of classes that a tree is to get: `Tree.grow`."""
+"""The description of new classes of a tree: `Tree.grow`."""
 
 from typing import NamedTuple
 

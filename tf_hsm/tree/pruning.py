@@ -9,7 +9,7 @@ from tf_hsm.tree import arrays, kept_classes
 
 
 class PrunedTree(NamedTuple):
-    """What `Tree.prune` returns.
+    """The result of `Tree.prune`.
 
     Attributes:
       tree: the pruned `tf_hsm.Tree`.

@@ -1,4 +1,4 @@
-"""Which row of a tree goes on from which row of an earlier one."""
+"""The map from rows of a tree to rows of an earlier tree."""
 
 import numpy as np
 

@@ -39,8 +39,8 @@ bool IsUpdatedAtOnce(const Node& node) {
          node.population() * node.fanout <= kMaxItemProbs;
 }
 
-// Whether one work item of the forward has, so that it updates the node.
-bool IsUpdatedByForward(const Plan& plan, const Node& node) {
+// Whether a single work item of the forward visits the node, and updates it.
+bool ForwardUpdates(const Plan& plan, const Node& node) {
   return IsUpdatedAtOnce(node) ||
          (node.has_partials() && node.Count(plan.span) == 1);
 }
@@ -305,7 +305,7 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
   };
   const BackwardItems after = CutBackward(
       problem, table,
-      [&](const Node& node) { return !IsUpdatedByForward(plan, node); });
+      [&](const Node& node) { return !ForwardUpdates(plan, node); });
   InForwardOrder(plan, table.forward_examples, parallel, span, group);
   RunBackward(after, problem, table, parallel, arguments);
 }

@@ -75,8 +75,9 @@ struct Problem {
   }
 };
 
-// What smoothing makes of a label's logit and the mean of its group: an
-// infinite one that has no share is left out.
+// The smoothed logit of a label: a mean of its logit and the mean logit of its
+// group, weighted by `smoothing`. A term of weight zero is left out, since it
+// may be infinite.
 template <typename A>
 A Smoothed(A smoothing, A label, A mean) {
   return (smoothing < 1 ? (1 - smoothing) * label : 0) + smoothing * mean;

@@ -23,14 +23,15 @@ struct KernelTable {
   void (*forward_group)(const Problem<T>&, const Slice&,
                         const ForwardOutputs<T>&);
   int64_t forward_examples;
-  // Every group of at most kMaxSmallFanout rows on the paths of the sorted
-  // examples [begin, end), a span, before their other groups. A `step` has an
-  // update: groups that one block alone has are updated; of the others, those
-  // that the plan has places for make the span's partial gradients, and are
-  // updated if it is the only one. Only groups with neither keep normalizers or
-  // probabilities.
-  // Where the problem has vectors, it makes their sums of dx, and applies those
-  // that are whole.
+  // Handles all groups of at most kMaxSmallFanout rows on the paths of a span,
+  // the sorted examples [begin, end). Runs before the kernels of larger groups.
+  // `step` has an update, or is null. With an update, a group that only one
+  // block of examples visits is updated at once. A group for which the plan has
+  // reserved partial gradients gets those of this span, and is updated at once
+  // if no other span visits it. All other groups keep their normalizers or
+  // probabilities for the backward.
+  // If the problem has vectors, the kernel also sums the dx of each vector, and
+  // updates the vectors whose sums are complete.
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);

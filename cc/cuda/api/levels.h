@@ -17,7 +17,8 @@
 namespace tf_hsm {
 namespace gpu {
 
-// In device memory; all null where every place is that of the number.
+// The order of groups and rows by level, in device memory. All pointers are
+// null if groups are numbered by level already.
 struct Places {
   const int64_t* offsets = nullptr;  // [num_groups + 1], rows before each place
   const int64_t* groups = nullptr;   // [num_groups], the group at each place
@@ -26,16 +27,17 @@ struct Places {
 };
 
 struct Levels {
-  std::vector<int64_t> starts;   // the first place of each, then num_groups
-  std::vector<int64_t> offsets;  // as that of places
+  std::vector<int64_t> starts;   // the first place of a level, then num_groups
+  std::vector<int64_t> offsets;  // `Places::offsets` in host memory
   Places places;
 };
 
-// Makes all but `places`, and the numbers that these point at: none for a tree.
-// `tree` is in host memory, and right. O(tree) work.
+// Makes `starts` and `offsets`. Fills `numbers` with the arrays that `places`
+// will point at; for a tree, which is numbered by level, with none. `tree` is in
+// host memory, and valid. O(tree) work.
 Levels MakeLevels(const TreeView& tree, std::vector<int64_t>* numbers);
 
-// `numbers` on the device.
+// Returns the arrays of `numbers`, which is a device's copy of them.
 Places PlacesIn(const TreeView& tree, const int64_t* numbers);
 
 }  // namespace gpu

@@ -68,17 +68,17 @@ absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
   return absl::OkStatus();
 }
 
-StreamPoint::StreamPoint() = default;
-StreamPoint::~StreamPoint() = default;
+StreamMoment::StreamMoment() = default;
+StreamMoment::~StreamMoment() = default;
 
-absl::Status StreamPoint::Record(OpKernelContext* context) {
+absl::Status StreamMoment::Record(OpKernelContext* context) {
   Stream* stream = FindStream(context);
   if (stream == nullptr) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(event_, stream->parent()->CreateEvent());
   return stream->RecordEvent(event_.get());
 }
 
-absl::Status StreamPoint::CopyFromDevice(OpKernelContext* context,
+absl::Status StreamMoment::CopyFromDevice(OpKernelContext* context,
                                          const void* from, int64_t bytes,
                                          void* to) const {
   if (event_ == nullptr) return gpu::CopyFromDevice(context, from, bytes, to);

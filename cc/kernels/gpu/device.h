@@ -47,16 +47,17 @@ absl::Status CopyToDevice(OpKernelContext* context, const void* from,
 absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
                             int64_t bytes, void* to);
 
-// What is behind all work that a context's stream has at some time.
-class StreamPoint {
+// A moment of a context's stream: all work that the stream had when `Record`
+// was called comes before it.
+class StreamMoment {
  public:
-  StreamPoint();
-  ~StreamPoint();  // may be before the device gets there
+  StreamMoment();
+  ~StreamMoment();  // the device need not have reached the moment
 
-  // Makes it that of now.
+  // Makes this the present moment of the stream.
   absl::Status Record(OpKernelContext* context);
 
-  // CopyFromDevice, which waits for the work before this point alone.
+  // As CopyFromDevice, but waits only for the work before this moment.
   absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
                               int64_t bytes, void* to) const;
 

@@ -39,7 +39,7 @@ struct GpuLossState : LossState {
   // They keep what the batch points at.
   const Tensor labels, inputs;
   Tensor smoothing_prior;
-  StreamPoint planned;  // of the forward: the number of rows is there
+  StreamMoment planned;  // of the forward: the number of rows is there
 };
 
 // A loss that an op continues from its state, with the op's parameters.

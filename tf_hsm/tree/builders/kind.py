@@ -1,4 +1,4 @@
-"""How the command line names a builder, and what it tells one."""
+"""The names of builders on the command line, and their arguments."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tf_hsm.tree.class_files import Examples
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line says beside the text that names a tree.
+    """The flags of the command line beside the text that names a tree.
 
     Attributes:
       counts: `[N]`, how often each class occurs, or None.

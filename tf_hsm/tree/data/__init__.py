@@ -1,1 +1,1 @@
-"""What training data says of its classes: counts, pairs, vectors."""
+"""Counts, pairs and vectors of classes from training data."""

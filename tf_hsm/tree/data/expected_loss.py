@@ -1,4 +1,4 @@
-"""How well a tree lets a class be predicted from a feature of its context."""
+"""The expected loss of predicting a class from a feature of its context."""
 
 import numpy as np
 

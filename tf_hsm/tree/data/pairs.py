@@ -1,4 +1,4 @@
-"""How often each class occurs with each feature of its context, sparse."""
+"""Counts of each class with each feature of its context, sparse."""
 
 from typing import NamedTuple
 

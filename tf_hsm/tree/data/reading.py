@@ -1,4 +1,4 @@
-"""What users pass as labels and contexts, read as pairs and counts."""
+"""Reading of labels and contexts as pairs and counts."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How much more than the others the fullest of some shards has by chance."""
+"""The expected surplus of the fullest of several shards."""
 
 import math
 

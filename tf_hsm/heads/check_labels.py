@@ -5,15 +5,16 @@ import tensorflow as tf
 from tf_hsm.runtime import replicas
 
 
-def checked(labels, num_classes, name, of_all):
+def check_labels(labels, num_classes, name, of_all):
     """Returns labels `[B]`, or fails with the sentence of the ops.
 
     Args:
       labels: integers.
       num_classes: how many classes there are.
       name: of the argument.
-      of_all: whether all replicas call this. All of them then have the error,
-        so that no replica waits for one whose step has ended.
+      of_all: whether all replicas call this function. An error of one replica
+        is then an error of all, so that no replica waits for another one whose
+        step has ended.
     """
     wrong = tf.logical_or(labels < 0, labels >= num_classes)
     # The one more is for a batch without labels.

@@ -1,4 +1,4 @@
-"""Sentences that say what of a plan is not even, and why."""
+"""Remarks on plans whose devices have unequal work or memory."""
 
 import math
 
@@ -15,7 +15,7 @@ _LARGE_TOP = 0.6
 
 
 def remarks(plan):
-    """Yields them."""
+    """Yields remarks on a plan, each a sentence."""
     tree, top = plan.tree, plan.layout.top
     if tree.num_groups == 1:
         where = (
