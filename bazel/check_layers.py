@@ -2,8 +2,7 @@
 
 A folder below cc/ may include its own files and those of the folders that its
 BUILD names as direct deps. cc/core and cc/cuda include nothing of TensorFlow.
-cc/cuda/device includes CUDA, and so does the runtime of the interpreter, which
-stands in for CUDA's. Other folders do not. Tests may include any of cc/.
+Only cc/cuda/device includes CUDA. Tests may include any of cc/.
 """
 
 import ast
@@ -16,7 +15,7 @@ _INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)')
 _CUDA = re.compile(
     r"(cu(da|blas|rand|sparse|b/)|nvrtc|thrust/|mma\.h|cooperative)"
 )
-_INCLUDES_CUDA = ("cc/cuda/device", "cc/cuda/ptx/runtime")
+_INCLUDES_CUDA = "cc/cuda/device"
 # TensorFlow, and what comes with it.
 _TENSORFLOW = ("tensorflow/", "tsl/", "xla/", "absl/", "Eigen/")
 
@@ -43,8 +42,8 @@ def _complaint(folder, deps, header):
         if folder.startswith(("cc/core", "cc/cuda")):
             return "only cc/kernels and cc/ops may include TensorFlow"
     elif _CUDA.match(header):
-        if folder not in _INCLUDES_CUDA:
-            return f"only {' and '.join(_INCLUDES_CUDA)} may include CUDA"
+        if folder != _INCLUDES_CUDA:
+            return f"only {_INCLUDES_CUDA} may include CUDA"
     elif header.startswith("cc/") and (
         header.rpartition("/")[0] not in {*deps, folder}
     ):

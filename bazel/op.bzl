@@ -71,19 +71,6 @@ _CUDA_COPTS = CXX_STANDARD + _CUDA_GPUS + select({
     "//conditions:default": ["-O3", "-DNDEBUG"],
 })
 
-# PTX alone, as text, with the lines of its sources: for the interpreter
-# (cc/cuda/ptx). ptxas does not run, so this takes a third of the time.
-_PTX_COPTS = CXX_STANDARD + [
-    "-gencode=arch=compute_90,code=compute_90",
-    "--no-compress",
-    "-lineinfo",
-    "-O3",
-    "-DNDEBUG",
-    "-Xcompiler=-Wall,-Wextra,-Werror",
-    "-DTF_HSM_CUDA_RELEASE=" + CUDA_RELEASE,
-    "-DTF_HSM_PTX",
-] + (["-ccbin=" + HOST_COMPILER] if HOST_COMPILER else [])
-
 _FRAMEWORK = "@tensorflow//:libtensorflow_framework.so.2"
 
 _VERSION_SCRIPT = "//bazel:exports.lds"
@@ -197,84 +184,6 @@ def hsm_cuda_library(name, srcs, deps, **kwargs):
         linkstatic = True,
         visibility = _VISIBILITY,
         deps = if_cuda(["@cuda//:runtime"]),
-        **kwargs
-    )
-
-def hsm_ptx_library(name, srcs, deps, language = "cu"):
-    """A library of CUDA sources compiled to PTX; empty without nvcc.
-
-    What links it needs //cc/cuda/ptx/runtime in the place of CUDA's runtime.
-
-    Args:
-      name: of the library.
-      srcs: sources.
-      deps: libraries with the headers that they include.
-      language: that nvcc takes them for: "cu", or "c++" for code of the host.
-    """
-    if NVCC:
-        cuda_archive(
-            name = name + "_archive",
-            srcs = srcs,
-            archive = "lib%s.a" % name,
-            copts = _PTX_COPTS + ["-x", language],
-            nvcc = NVCC,
-            tags = ["manual"],
-            deps = deps,
-        )
-    native.cc_library(
-        name = name,
-        srcs = if_cuda(["lib%s.a" % name]),
-        linkstatic = True,
-        tags = ["manual"],
-        visibility = _VISIBILITY,
-    )
-
-def hsm_ptx_binary(name, srcs, deps, libraries):
-    """A program with CUDA sources, which runs on the interpreter.
-
-    There is none without nvcc.
-
-    Args:
-      name: of the program.
-      srcs: its sources, for nvcc.
-      deps: libraries with the headers that the sources include.
-      libraries: what it links, callers first.
-    """
-    if not NVCC:
-        return
-    hsm_ptx_library(
-        name = name + "_objects",
-        srcs = srcs,
-        deps = deps,
-    )
-    native.cc_binary(
-        name = name,
-        testonly = True,
-        linkopts = ["-pthread"],
-        linkstatic = True,
-        tags = ["manual"],
-        visibility = _VISIBILITY,
-        deps = [":%s_objects" % name] + libraries,
-    )
-
-def hsm_ptx_test(name, program, script = None, **kwargs):
-    """A test that runs a program of hsm_ptx_binary; none without nvcc.
-
-    Args:
-      name: of the test.
-      program: its label.
-      script: a shell script that gets the program's path before the args, in
-        the place of the program.
-      **kwargs: of the sh_test.
-    """
-    if not NVCC:
-        return
-    args = ["$(location %s)" % program] + kwargs.pop("args", [])
-    native.sh_test(
-        name = name,
-        srcs = [script or "run.sh"],
-        args = args,
-        data = [program],
         **kwargs
     )
 

@@ -13,7 +13,7 @@ _KINDS = {
 
 
 def draw(folder, sizes, entries):
-    """Writes `measured.svg` with a panel for each question.
+    """Writes `measured.png` with a panel for each question.
 
     Args:
       folder: where to write it.
@@ -30,7 +30,7 @@ def draw(folder, sizes, entries):
         _draw_servers(wire, entries["servers"], sizes)
         _draw_peers(peers, entries["peers"][0])
 
-    path = pathlib.Path(folder, "measured.svg")
+    path = pathlib.Path(folder, "measured.png")
     return pictures.write(path, (10, 3.4), draw_panels)
 
 

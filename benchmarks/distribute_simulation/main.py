@@ -68,8 +68,8 @@ _SPEED = flags.DEFINE_float(
 )
 _PLOT = flags.DEFINE_string(
     "plot",
-    "docs/distribution/simulation.svg",
-    "File of the picture, from where the command is called; none if empty.",
+    "docs/distribution/simulation.png",
+    "The .png file to draw, from where the command is called; none if empty.",
 )
 
 

@@ -156,7 +156,7 @@ def _show(runs, folder):
             text = report.table(name, of_task, measure, _CLOCK.value)
             print(f"\n{text}", flush=True)
     if runs:
-        picture = report.draw(folder / "curves.svg", runs, _CLOCK.value)
+        picture = report.draw(folder / "curves.png", runs, _CLOCK.value)
         print(f"\n{folder / _RESULTS}", picture or "", flush=True)
 
 

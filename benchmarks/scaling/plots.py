@@ -18,7 +18,7 @@ _MARKERS = "oDvP"
 
 
 def draw(folder, name, sweep, case, points):
-    """Writes `<name>.svg` with one panel for each phase.
+    """Writes `<name>.png` with one panel for each phase.
 
     Args:
       folder: where to write it.
@@ -46,7 +46,7 @@ def draw(folder, name, sweep, case, points):
             frameon=False,
         )
 
-    path = pathlib.Path(folder, f"{name}.svg")
+    path = pathlib.Path(folder, f"{name}.png")
     return pictures.write(path, (8, 3.6), draw_panels)
 
 

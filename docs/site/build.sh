@@ -22,8 +22,8 @@ fi
 rm -rf "$out/sources" "$out/html"
 mkdir "$out/sources"
 cp docs/site/index.md "$out/sources"
-cp --parents ./*.md {benchmarks,docs,tests}/*.md examples/*/*.md docs/{,*/}*.svg \
-  "$out/sources"
+cp --parents ./*.md {benchmarks,docs,tests}/*.md examples/*/*.md docs/*.svg \
+  docs/{,*/}*.png "$out/sources"
 PYTHONPATH=. TF_CPP_MIN_LOG_LEVEL=3 "$python" -m sphinx --quiet \
   --fail-on-warning --keep-going --doctree-dir "$out/doctrees" \
   --conf-dir docs/site "$out/sources" "$out/html"

@@ -4,7 +4,7 @@ r"""Trains the same model with one head after another, for as long each.
     bazel run //examples/language_model:compare -- --minutes=5 \
         --heads=full,huffman,adaptive
 
-Prints a table, and writes `heads.json` and a picture, `perplexity.svg`, the
+Prints a table, and writes `heads.json` and a picture, `perplexity.png`, the
 perplexity over the minutes, to --save_dir. Each head is trained for exactly
 --minutes; reading, building and validation do not count. The learning rate
 falls with the time. Ctrl-C ends it with a table of the heads that are done, and

@@ -4,8 +4,6 @@ import numpy as np
 
 _STYLE = {
     "font.size": 9,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "heads",
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
@@ -18,7 +16,7 @@ def curves(path, results):
     Without matplotlib there is no picture.
 
     Args:
-        path: The path of an SVG, or another picture by its suffix.
+        path: The file to write; its suffix says its format.
         results: Name of a head -> a list of results of `comparison.train`.
     """
     try:
@@ -61,7 +59,7 @@ def curves(path, results):
             axis_format(ticker.StrMethodFormatter("{x:g}"))
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
-        figure.savefig(path, metadata={"Creator": None, "Date": None})
+        figure.savefig(path, dpi=150)
 
 
 def _lines(curves):

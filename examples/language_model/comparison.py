@@ -208,7 +208,7 @@ def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):
         results = {name: runs for name, runs in results.items() if runs}
         if results:
             print(f"\n{table(results)}", flush=True)
-            compare_plot.curves(save_dir / "perplexity.svg", results)
+            compare_plot.curves(save_dir / "perplexity.png", results)
     return results
 
 

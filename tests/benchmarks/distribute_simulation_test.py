@@ -49,7 +49,7 @@ def test_fanouts():
 
 
 def test_it_prints_tables_and_draws(tmp_path, capsys, monkeypatch):
-    path = tmp_path / "new" / "simulation.svg"
+    path = tmp_path / "new" / "simulation.png"
     with pictures.written(monkeypatch) as figures:
         run_main(
             "distribute_simulation",
@@ -74,4 +74,5 @@ def test_it_prints_tables_and_draws(tmp_path, capsys, monkeypatch):
     assert "| worst | 100 | 1.00 | 2.00 | 4.00 |" in output
     assert "1,024 classes in 2 levels of groups of 32" in output
     assert "1,000 classes in 3 levels of groups of 10" in output
-    assert "on paper, 3 levels" in path.read_text()
+    assert "on paper, 3 levels" in pictures.texts(*figures)
+    assert path.read_bytes().startswith(b"\x89PNG")

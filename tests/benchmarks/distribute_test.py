@@ -3,14 +3,13 @@
 import contextlib
 import io
 import json
-import pathlib
 
 import numpy as np
 import pytest
 
 from benchmarks.common import machine
-from benchmarks.distribute import on_servers, steps
-from tests.support import forked
+from benchmarks.distribute import on_servers, plots, steps
+from tests.support import forked, pictures
 from tests.support.benchmarks import run_main
 from tf_hsm import Tree, distribute
 
@@ -112,14 +111,18 @@ def test_large(figures):
     # The checkpoint is gone.
     assert {path.name for path in folder.iterdir()} == {
         "figures.json",
-        "measured.svg",
+        "measured.png",
     }
     assert "\nweights and slots: " in output
 
 
-def test_the_plot_is_there(figures):
-    text = pathlib.Path(figures[2], "measured.svg").read_text()
+def test_the_plot_names_what_it_compares(figures, tmp_path, monkeypatch):
+    _, report, folder = figures
+    with pictures.written(monkeypatch) as drawn:
+        plots.draw(tmp_path, steps.Sizes(2000, 16, 64), report)
+    text = pictures.texts(*drawn)
     assert "devices" in text and "mirrored, dense" in text
+    assert (folder / "measured.png").stat().st_size < 120_000
 
 
 def test_labels_of_one_shard_are_so_for_fewer_devices():

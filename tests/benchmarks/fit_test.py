@@ -262,7 +262,7 @@ def test_the_picture_of_the_curves(tmp_path, monkeypatch, most):
         for head in ("dense", "two_level")
     ]
     with pictures.written(monkeypatch) as figures:
-        report.draw(tmp_path / "curves.svg", runs)
+        report.draw(tmp_path / "curves.png", runs)
     pictures.check(*figures)
     colours = [[c.get_color() for c in a.lines] for a in figures[0].axes]
     assert colours == [["C0", "C1"]] * 4

@@ -25,16 +25,18 @@ def test_the_curves_of_training(tmp_path, monkeypatch):
     assert values == [[99.0, 49.5], [70.0, 35.0], [295.0, 295.0]]
 
 
-def test_a_line_and_a_band_for_each_head(tmp_path):
+def test_a_line_and_a_band_for_each_head(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     runs = [
         {"curve": [(0.0, 1000.0), (30.5 + i, 40.0 + i), (60.0 + i, 20.0 + i)]}
         for i in range(3)
     ]
     results = {"full softmax": runs[:1], "huffman, 2": runs}
-    compare_plot.curves(tmp_path / "perplexity.svg", results)
-    picture = (tmp_path / "perplexity.svg").read_text()
+    with pictures.written(monkeypatch) as figures:
+        compare_plot.curves(tmp_path / "perplexity.png", results)
+    text = pictures.texts(*figures)
     # The median of the last values at the end of the shortest run.
-    assert "full softmax: 20.0" in picture
-    assert "huffman, 2: 21." in picture
-    assert "minutes of training" in picture
+    assert "full softmax: 20.0" in text
+    assert "huffman, 2: 21." in text
+    assert "minutes of training" in text
+    assert (tmp_path / "perplexity.png").stat().st_size < 120_000

@@ -23,6 +23,12 @@ def written(monkeypatch):
         yield figures
 
 
+def texts(figure):
+    """Returns all texts of a figure, as one string of lines."""
+    text = pytest.importorskip("matplotlib.text")
+    return "\n".join(t.get_text() for t in figure.findobj(text.Text))
+
+
 def check(figure):
     """Each axis has ticks, and says what its numbers are; no legend hides data.
 

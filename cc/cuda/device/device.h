@@ -18,7 +18,7 @@
 #define TF_HSM_CROWDED_KERNEL(threads, blocks) \
   __global__ void __launch_bounds__(threads, blocks)
 #define TF_HSM_DEVICE __device__ __forceinline__
-#ifdef TF_HSM_PTX  // for the interpreter, which has no calls
+#ifdef TF_HSM_PTX  // for the interpreter of commit fe11de7b, which has no calls
 #define TF_HSM_APART TF_HSM_DEVICE
 #else
 #define TF_HSM_APART __device__ __noinline__

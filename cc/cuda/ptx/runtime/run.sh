@@ -1,3 +1,0 @@
-#!/bin/sh
-# Runs a program with its arguments.
-exec "$@"
