@@ -56,7 +56,7 @@ def gather_loss(weights, biases, labels, inputs, tree, *, ignore_class=None):
 def embedding_lookup_loss(
     weights, biases, labels, inputs, tree, *, ignore_class=None
 ):
-    """As `gather_loss`, through `tf.nn.embedding_lookup`."""
+    """Computes `gather_loss` through `tf.nn.embedding_lookup`."""
 
     def batch_loss(labels, inputs):
         return _loss_by_level(
@@ -67,7 +67,7 @@ def embedding_lookup_loss(
 
 
 def map_fn_loss(weights, biases, labels, inputs, tree, *, ignore_class=None):
-    """As `gather_loss`, but `tf.map_fn` slices `weights` for each example.
+    """Computes `gather_loss`, with `tf.map_fn` slicing `weights` by example.
 
     Nothing is padded. The gradient of `weights` is dense, and each slice of
     each example adds a dense `[R, D]` to it.

@@ -12,7 +12,7 @@ from tf_hsm.tree.pruning import mean_weights
 
 
 class PrunedModel(NamedTuple):
-    """What `tf_hsm.prune` returns.
+    """The result of `tf_hsm.prune`.
 
     Attributes:
       model: the pruned `keras.Model`.

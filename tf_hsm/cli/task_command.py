@@ -43,7 +43,7 @@ def run(flags):
 
 
 def _config():
-    """With two threads at least for what other tasks ask of this one.
+    """Returns a configuration with two threads or more for requests of tasks.
 
     A worker waits on one of them for a step to end, which needs another when it
     sends tensors to the job ps: with one core, one thread, it never ends.

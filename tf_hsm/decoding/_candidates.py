@@ -1,4 +1,4 @@
-"""Which classes could follow each hypothesis of a beam.
+"""Searches for the classes that could follow each hypothesis of a beam.
 
 A beam of width W keeps the W best of all candidates. Once W candidates are
 known, the worst of them is a bound: of the other hypotheses only those classes

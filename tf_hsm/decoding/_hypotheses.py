@@ -8,7 +8,7 @@ from tf_hsm.decoding import _sequences
 
 
 class Hypotheses(typing.NamedTuple):
-    """Those of each entry of the batch, best first.
+    """The hypotheses of each entry of the batch, best first.
 
     Attributes:
       classes: `[batch, beam_width, length]`.

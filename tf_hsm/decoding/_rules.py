@@ -1,4 +1,4 @@
-"""What a beam search is asked for: which hypotheses, and how they score."""
+"""Rules of a beam search: its legal hypotheses, and their scores."""
 
 import dataclasses
 import math
@@ -44,21 +44,21 @@ class Rules:
 
     @property
     def most_out(self):
-        """How many classes may be none at some position."""
+        """The number of classes that are illegal at some position."""
         ends = self.ends if self.min_length > 1 else ()
         return len({*self.exclude, *ends})
 
     def is_out(self, classes, length):
-        """Which classes may not be the last of hypotheses of this length."""
+        """Returns whether classes are illegal at the end of this length."""
         is_out = _sequences.is_one_of(classes, self.exclude)
         if self.min_length > 1:
             is_out |= self.ends_with(classes) & (length < self.min_length)
         return is_out
 
     def ends_with(self, classes):
-        """Which classes end a hypothesis."""
+        """Returns whether classes end a hypothesis."""
         return _sequences.is_one_of(classes, self.ends)
 
     def penalty(self, lengths):
-        """What a log-probability is divided by, float64."""
+        """Returns the divisors of log-probabilities, float64."""
         return ((5 + tf.cast(lengths, tf.float64)) / 6) ** self.length_penalty

@@ -1,4 +1,4 @@
-"""What may follow each hypothesis of a beam: any class, or a child in a trie.
+"""Tokens that may follow a hypothesis: any class, or a child in a trie.
 
 Both kinds have one interface. A hypothesis is a sequence of *tokens*: classes
 of the head, or nodes of the trie. The step reads the classes of tokens.
