@@ -45,6 +45,13 @@ class Recurrent:
         memory = tf.concat([memory[:, 1:], hidden[:, tf.newaxis]], 1)
         return hidden, {"hidden": hidden, "others": [(memory,)]}
 
+    def with_head(self, head, repeats=1):
+        """The first three arguments of a decoder; states may be repeated."""
+        state = tf.nest.map_structure(
+            lambda x: tf.repeat(x, repeats, 0), self.state
+        )
+        return self.step, state, head
+
     def hidden_after(self, entry, classes):
         """The hidden vector `[WIDTH]` of an entry after classes, float64."""
         hidden, memory = self.hidden[entry], list(self.memory[entry])

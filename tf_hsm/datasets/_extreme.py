@@ -44,18 +44,18 @@ class ExtremeData:
         Each example begins with its own features, and ends with the id 0 and
         the value 0.
         """
-        return (
-            _lines.padded(self.feature_starts, self.feature_ids, 0),
-            _lines.padded(self.feature_starts, self.feature_values, 0),
-        )
+        return self._features().padded()
 
     def dense_inputs(self):
         """`[examples, num_features]` float32: for small sets only."""
-        return _lines.dense(
+        return self._features().dense()
+
+    def _features(self):
+        return _sparse.SparseRows(
+            self.num_features,
             self.feature_starts,
             self.feature_ids,
             self.feature_values,
-            self.num_features,
         )
 
 

@@ -142,10 +142,3 @@ def padded(starts, values, padding):
     filled = np.full([sizes.size, sizes.max(initial=0)], padding, values.dtype)
     filled[np.arange(filled.shape[1]) < sizes[:, np.newaxis]] = values
     return filled
-
-
-def dense(starts, ids, values, columns):
-    """`[rows, columns]` float32 with the values, and zeros elsewhere."""
-    filled = np.zeros([starts.size - 1, columns], np.float32)
-    filled[np.repeat(np.arange(len(filled)), np.diff(starts)), ids] = values
-    return filled

@@ -41,9 +41,10 @@ class SparseRows:
 
     def dense(self):
         """`[rows, num_columns]` float32: for small matrices only."""
-        return _lines.dense(
-            self.starts, self.ids, self.values, self.num_columns
-        )
+        filled = np.zeros([len(self), self.num_columns], np.float32)
+        rows = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        filled[rows, self.ids] = self.values
+        return filled
 
 
 def load_sparse(path) -> SparseRows:
