@@ -1,8 +1,8 @@
 """The hierarchical softmax loss in stock TensorFlow, and the full softmax.
 
-These functions are what the op is compared against, and oracles that read like
-the formulas of docs/math.md. They share one signature and accept every tree;
-`peak_bytes` says beforehand how much memory each of them needs.
+Benchmarks compare the op with these functions, and tests take them as oracles:
+they read like the formulas of docs/math.md. They share one signature and accept
+every tree; `peak_bytes` returns the memory that each function will need.
 
     gather_loss            tf.gather copies the rows of each example's groups
     embedding_lookup_loss  the same through tf.nn.embedding_lookup

@@ -20,7 +20,7 @@ class BinaryReader:
 
         Args:
           file: a buffered file.
-          description: what the file should be, for messages.
+          description: the expected format, for messages.
         """
         self._file = file
         self._description = description
@@ -28,7 +28,7 @@ class BinaryReader:
 
     @property
     def remaining(self):
-        """The bytes that were not taken yet."""
+        """The number of bytes that are left."""
         return self._remaining
 
     def error(self, reason):

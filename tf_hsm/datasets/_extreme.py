@@ -31,15 +31,15 @@ class ExtremeData:
     feature_values: np.ndarray
 
     def __len__(self):
-        """The number of examples."""
+        """Returns the number of examples."""
         return self.label_starts.size - 1
 
     def labels(self):
-        """`[examples, M]` int64: each one's labels, and then -1."""
+        """Returns the labels of each example, and then -1: `[examples, M]`."""
         return _lines.padded(self.label_starts, self.label_ids, -1)
 
     def padded_features(self):
-        """Ids `[examples, F]` int64 and values `[examples, F]` float32.
+        """Returns ids `[examples, F]` int64 and values float32.
 
         Each example begins with its own features, and ends with the id 0 and
         the value 0.
@@ -47,7 +47,7 @@ class ExtremeData:
         return self._features().padded()
 
     def dense_inputs(self):
-        """`[examples, num_features]` float32: for small sets only."""
+        """Returns `[examples, num_features]` float32; for small sets only."""
         return self._features().dense()
 
     def _features(self):

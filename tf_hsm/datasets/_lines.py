@@ -96,7 +96,7 @@ class Ragged:
         self._lines = []
 
     def __len__(self):
-        """The number of rows so far."""
+        """Returns the number of rows so far."""
         return len(self._lines)
 
     def add(self, number, ids):
@@ -137,7 +137,7 @@ class Ragged:
 
 
 def padded(starts, values, padding):
-    """The rows of values `[rows, longest]`, filled up with the padding."""
+    """Returns values `[rows, longest]`, short rows with padding behind."""
     sizes = np.diff(starts)
     filled = np.full([sizes.size, sizes.max(initial=0)], padding, values.dtype)
     filled[np.arange(filled.shape[1]) < sizes[:, np.newaxis]] = values

@@ -11,7 +11,7 @@ from tf_hsm.decoding import _sequences
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """The arguments of `beam_search` that say what a hypothesis is."""
+    """The arguments of `beam_search` that define a hypothesis."""
 
     length: int
     ends: tuple[int, ...]
@@ -21,7 +21,7 @@ class Rules:
 
     @classmethod
     def checked(cls, head, length, end, min_length, length_penalty, exclude):
-        """Takes what users pass; a ValueError where it is out of range."""
+        """Makes rules of arguments; a ValueError if one is out of range."""
         length = _checks.check_int("length", length, 1)
         min_length = _checks.check_int("min_length", min_length, 1)
         if min_length > length:

@@ -10,9 +10,9 @@ from tf_hsm import _checks
 from tf_hsm.layers import LabelTree
 from tf_hsm.runtime import arguments
 
-# What stands behind the end of a sequence.
+# The class behind the end of a sequence.
 NONE = np.int64(-1)
-# The log-probability of what is no sequence, in the type of their sums.
+# The log-probability of a missing sequence, in the type of sums.
 NEVER = np.float64(-np.inf)
 
 
@@ -32,7 +32,7 @@ class Sequences(typing.NamedTuple):
 
 
 def check_head(head, *methods):
-    """Raises a TypeError unless `head` answers as heads of tf_hsm.layers do."""
+    """Raises a TypeError unless `head` has the methods of a softmax."""
     for name in ("num_classes", *methods):
         if not hasattr(head, name):
             raise TypeError(
@@ -171,7 +171,7 @@ def read(step, classes, state):
 
 
 def _like(old, new):
-    """A tensor of the new state, of the old one's shape."""
+    """Returns a tensor of the new state, of the old one's shape."""
     new = tf.convert_to_tensor(new)
     if new.dtype != old.dtype or not new.shape.is_compatible_with(old.shape):
         raise ValueError(
@@ -183,7 +183,7 @@ def _like(old, new):
 
 
 def empty(shape, length):
-    """Sequences of no classes, `[*shape, length]`."""
+    """Returns sequences of no classes, `[*shape, length]`."""
     return tf.fill([*shape, length], NONE)
 
 
