@@ -83,7 +83,8 @@ has_gpu() {
 }
 
 # Prints the architectures of the GPUs, as 90 or 80,90; nothing if the driver
-# does not say, or if an nvcc compiles for another set of them.
+# does not list them, if nvcc does not know one, or if one is older than sm_75,
+# which the kernels need.
 own_gpus() {
   local nvcc=$1 caps cap
   caps=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |

@@ -46,7 +46,8 @@ _RELEASE_GPUS = [
 ]
 
 # With --config=all_gpus also machine code for B200 and RTX 50, where nvcc has
-# them (12.8 and later).
+# them (12.8 and later). Without it, if configure.sh has found GPUs (OWN_GPUS),
+# the kernels are for these GPUs alone.
 _NEWER_GPUS = {
     "sm_100": ["-gencode", "arch=compute_100,code=sm_100"],
     "sm_120": ["-gencode", "arch=compute_120,code=sm_120"],
