@@ -5,8 +5,12 @@
 #
 #   PYTHON=/path/to/python3 ./configure.sh    chooses the Python of .venv
 #   CC=gcc-13 CXX=g++-13 ./configure.sh       chooses the compiler
-#   TF_HSM_CUDA=0 ./configure.sh              leaves the GPU kernels out;
-#                                             1: fails where no nvcc works
+#   TF_HSM_CUDA=0 ./configure.sh              leaves the GPU kernels out
+#   TF_HSM_CUDA=1 ./configure.sh              builds them without a GPU too, and
+#                                             fails if no nvcc works
+#
+# Unless TF_HSM_CUDA is set, GPU kernels are built if the machine has a GPU and an
+# nvcc, for the architecture of its GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -72,17 +76,46 @@ cuda_release() {
     sed -nE 's/.*release ([0-9]+\.[0-9]+),.*/\1/p'
 }
 
-# Sets `nvcc` to the first one that works, or to nothing, and `gpu` to what
-# follows for the GPU kernels.
+# Whether there is a device of NVIDIA's, or a driver that lists one (WSL).
+has_gpu() {
+  compgen -G '/dev/nvidia[0-9]*' >/dev/null ||
+    { nvidia-smi -L 2>/dev/null || true; } | grep -q '^GPU '
+}
+
+# Prints the architectures of the GPUs, as 90 or 80,90; nothing if the driver
+# does not list them, if nvcc does not know one, or if one is older than sm_75,
+# which the kernels need.
+own_gpus() {
+  local nvcc=$1 caps cap
+  caps=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+    tr -d '. ' | sort -nu) || return 0
+  for cap in $caps; do
+    ((cap >= 75)) && "$nvcc" --list-gpu-code | grep -x "sm_$cap" >/dev/null ||
+      return 0
+  done
+  # shellcheck disable=SC2086  # one word per architecture
+  printf '%s\n' $caps | paste -sd,
+}
+
+# Sets `nvcc` to the first one that works, or to nothing if no GPU kernels are to
+# be built; `gpus` to the architectures of this machine's GPUs, or to nothing for
+# those of a release; and `gpu` to what follows for the GPU kernels, and why.
 choose_nvcc() {
-  local candidate why
-  nvcc='' gpu=''
+  local candidate why reason
+  nvcc='' gpus=''
   case ${TF_HSM_CUDA:-} in
   0)
-    gpu='not looked for, as TF_HSM_CUDA is 0; GPU kernels are left out'
+    gpu='no GPU kernels, because TF_HSM_CUDA is 0'
     return
     ;;
-  '' | 1) ;;
+  1) reason='because TF_HSM_CUDA is 1' ;;
+  '')
+    if ! has_gpu; then
+      gpu='no GPU kernels, because there is no GPU (TF_HSM_CUDA=1 builds them)'
+      return
+    fi
+    reason='because there is a GPU (TF_HSM_CUDA=0 leaves them out)'
+    ;;
   *) die "TF_HSM_CUDA is '$TF_HSM_CUDA', but must be 0, 1 or unset" ;;
   esac
   for candidate in nvcc /usr/local/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc; do
@@ -90,17 +123,19 @@ choose_nvcc() {
     why=$(why_not_nvcc "$candidate")
     if [[ -z $why ]]; then
       nvcc=$candidate
-      gpu="CUDA $(cuda_release "$nvcc"), $nvcc; GPU kernels are built, some"
-      gpu+=' 3 minutes of one core more (TF_HSM_CUDA=0 leaves them out)'
+      if has_gpu; then gpus=$(own_gpus "$nvcc"); fi
+      gpu="GPU kernels for ${gpus:+sm_${gpus//,/, sm_}}"
+      if [[ -z $gpus ]]; then gpu+='sm_75, sm_80, sm_90 and PTX'; fi
+      gpu+=", $reason; CUDA $(cuda_release "$nvcc"), $nvcc"
       return
     fi
     : "${gpu:=$candidate $why}"
   done
-  : "${gpu:=none found (CUDA 12 or newer)}"
+  : "${gpu:=no nvcc (CUDA 12 or newer) was found}"
   if [[ ${TF_HSM_CUDA:-} == 1 ]]; then
     die "TF_HSM_CUDA is 1, but no nvcc works: $gpu"
   fi
-  gpu+='; GPU kernels are left out'
+  gpu="no GPU kernels, because $gpu"
 }
 
 # Warns where the GPU kernels need a newer driver than TensorFlow: it sees the
@@ -123,7 +158,7 @@ warn_of_driver() {
 # Prints what is wrong with an nvcc; nothing if it makes a program for the GPUs
 # of bazel/op.bzl with this compiler. Not tried again if the rc file names it.
 why_not_nvcc() {
-  local release folder gpus
+  local release folder flags
   release=$(cuda_release "$1")
   if [[ -z $release ]]; then
     echo 'does not tell its version'
@@ -138,7 +173,7 @@ why_not_nvcc() {
     grep -q "TF_HSM_CUDA_RELEASE=$release\$" "$rc_file"; then
     return
   fi
-  mapfile -t gpus < <(grep -o -- '-gencode=[^"]*' bazel/op.bzl)
+  mapfile -t flags < <(grep -o -- '-gencode=[^"]*' bazel/op.bzl)
   folder=$(mktemp -d)
   cat >"$folder/try.cu" <<'END'
 #include <cub/version.cuh>
@@ -146,7 +181,7 @@ why_not_nvcc() {
 __global__ void Nothing() {}
 int main() { Nothing<<<1, 1>>>(); }
 END
-  "$1" ${CC:+"-ccbin=$CC"} -std=c++17 -Wno-deprecated-gpu-targets "${gpus[@]}" \
+  "$1" ${CC:+"-ccbin=$CC"} -std=c++17 -Wno-deprecated-gpu-targets "${flags[@]}" \
     "$folder/try.cu" -o "$folder/try" >"$folder/log" 2>&1 ||
     echo "(CUDA $release) fails with $(grep -im 1 error "$folder/log" ||
       head -n 1 "$folder/log")"
@@ -248,7 +283,7 @@ bazel_flags() {
 }
 
 write_rc_file() {
-  local bazel=$1 major=$2 nvcc=$3 clang=$4 content checksum
+  local bazel=$1 major=$2 nvcc=$3 gpus=$4 clang=$5 content checksum
   checksum=$(cksum <"$stamp_file")
   content=$(
     echo '# Written by configure.sh; changes here are lost.'
@@ -258,6 +293,7 @@ write_rc_file() {
     if [[ -n $nvcc ]]; then
       echo "common \"--repo_env=TF_HSM_NVCC=$nvcc\""
       echo "common --repo_env=TF_HSM_CUDA_RELEASE=$(cuda_release "$nvcc")"
+      echo "common --repo_env=TF_HSM_GPUS=$gpus"
     fi
     if [[ -n $clang ]]; then
       echo "build:fuzz \"--repo_env=CC=$clang\""
@@ -270,7 +306,7 @@ write_rc_file() {
 }
 
 main() {
-  local python bazel version major nvcc gpu clang fuzz name
+  local python bazel version major nvcc gpus gpu clang fuzz name
   install_missing_packages
   check_compiler
 
@@ -289,14 +325,14 @@ main() {
     "4 to 8 work. Install bazelisk, which fetches the one that .bazeliskrc names."
   choose_nvcc
   choose_clang
-  write_rc_file "$bazel" "$major" "$nvcc" "$clang"
+  write_rc_file "$bazel" "$major" "$nvcc" "$gpus" "$clang"
 
   name=${bazel##*/}
   say "bazel       $version, $bazel"
   say "compiler    $("$cxx" --version | head -n 1), $(command -v "$cxx")"
   say "python      $("$venv/bin/python" --version), $venv"
   say "tensorflow  $(sed -n 's/^tensorflow==//p' requirements.txt)"
-  say "nvcc        $gpu"
+  say "gpu         $gpu"
   if [[ -n $nvcc ]]; then warn_of_driver "$(cuda_release "$nvcc")"; fi
   say "clang       $fuzz"
   say "ready       $name run //:train   $name test //..." \

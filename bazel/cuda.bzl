@@ -4,7 +4,9 @@
     @cuda//:runtime        CUDA's static runtime, a cc_library; empty without it
     @cuda//:config.bzl     NVCC, a path or None; HOST_COMPILER likewise;
                            CUDA_RELEASE, as 13.0, or empty; GPUS, those that
-                           NVCC makes machine code for, as sm_90
+                           NVCC makes machine code for, as sm_90; OWN_GPUS, the
+                           architectures of this machine's GPUs, as 90, or none
+                           where the kernels are for those of a release
 The rest of the toolkit is left to nvcc, which knows where it lies.
 """
 
@@ -26,6 +28,8 @@ CUDA_RELEASE = {release}
 HOST_COMPILER = {host_compiler}
 
 GPUS = {gpus}
+
+OWN_GPUS = {own_gpus}
 """
 
 # nvcc may be a script or a link somewhere else: it says itself where it links.
@@ -70,12 +74,17 @@ def _cuda_repository_impl(ctx):
         nvcc = repr(nvcc),
         host_compiler = repr(ctx.os.environ.get("CC") or None),
         gpus = repr(_gpus(ctx, nvcc) if nvcc else []),
+        own_gpus = repr([
+            gpu
+            for gpu in ctx.os.environ.get("TF_HSM_GPUS", "").split(",")
+            if gpu
+        ]),
         release = repr(ctx.os.environ.get("TF_HSM_CUDA_RELEASE", "")),
     ))
 
 cuda_repository = repository_rule(
     implementation = _cuda_repository_impl,
-    environ = ["CC", "TF_HSM_CUDA_RELEASE", "TF_HSM_NVCC"],
+    environ = ["CC", "TF_HSM_CUDA_RELEASE", "TF_HSM_GPUS", "TF_HSM_NVCC"],
 )
 
 def _cuda_archive_impl(ctx):

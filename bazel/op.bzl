@@ -1,6 +1,6 @@
 """The C++ rules of the package: the only place with compile and link flags."""
 
-load("@cuda//:config.bzl", "CUDA_RELEASE", "GPUS", "HOST_COMPILER", "NVCC")
+load("@cuda//:config.bzl", "CUDA_RELEASE", "GPUS", "HOST_COMPILER", "NVCC", "OWN_GPUS")
 load("@tensorflow//:config.bzl", "CXX_STANDARD")
 load("//bazel:cuda.bzl", "cuda_archive")
 
@@ -39,27 +39,35 @@ _FUZZ_COPTS = {
 
 # Machine code for T4, A100 and H100, and PTX that other GPUs compile for
 # themselves. configure.sh tries these lines on the nvcc that it finds.
-_CUDA_GPUS = [
+_RELEASE_GPUS = [
     "-gencode=arch=compute_75,code=sm_75",
     "-gencode=arch=compute_80,code=sm_80",
     "-gencode=arch=compute_90,code=[sm_90,compute_90]",
 ]
 
-# With --config=newer_gpus also machine code for B200 and RTX 50, where nvcc has
-# them (12.8 and later).
-_NEWER_CUDA_GPUS = {
+# With --config=all_gpus also machine code for B200 and RTX 50, where nvcc has
+# them (12.8 and later). Without it, if configure.sh has found GPUs (OWN_GPUS),
+# the kernels are for these GPUs alone.
+_NEWER_GPUS = {
     "sm_100": ["-gencode", "arch=compute_100,code=sm_100"],
     "sm_120": ["-gencode", "arch=compute_120,code=sm_120"],
 }
 
-_CUDA_COPTS = CXX_STANDARD + _CUDA_GPUS + select({
-    "//bazel:newer_gpus": [
+_CUDA_COPTS = CXX_STANDARD + select({
+    "//bazel:all_gpus": _RELEASE_GPUS + [
         flag
-        for gpu, flags in _NEWER_CUDA_GPUS.items()
+        for gpu, flags in _NEWER_GPUS.items()
         if gpu in GPUS
         for flag in flags
     ],
-    "//conditions:default": [],
+    "//conditions:default": [
+        flag
+        for gpu in OWN_GPUS
+        for flag in [
+            "-gencode",
+            "arch=compute_{0},code=[sm_{0},compute_{0}]".format(gpu),
+        ]
+    ] or _RELEASE_GPUS,
 }) + [
     # The sources do not use it: another CUDA compiles them again.
     "-DTF_HSM_CUDA_RELEASE=" + CUDA_RELEASE,

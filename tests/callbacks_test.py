@@ -1,5 +1,6 @@
 """Classes that are regrouped within `fit`."""
 
+import functools
 import itertools
 import re
 
@@ -8,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support.clustered_classes import (
     NUM_CLASSES,
     NUM_CLUSTERS,
@@ -175,7 +175,7 @@ def test_what_does_not_count(capsys):
     assert f"by {seen:,} labels" in capsys.readouterr().out
 
 
-def functional(own):
+def endpoint(own):
     tokens = keras.Input([1], dtype="int32", name="tokens")
     labels = keras.Input([], dtype="int64", name="labels")
     hidden = keras.layers.Embedding(NUM_CLUSTERS, WIDTH)(tokens)
@@ -185,24 +185,11 @@ def functional(own):
     )
     model = keras.Model([tokens, labels], head(hidden, labels))
     model.compile(adam())
-    return model, head
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_endpoint(own):
     x, y = make_data()
-    model, head = functional(own)
-    old = head.tree
-    callback = RegroupClasses(20, ([x, y], y), verbose=False)
-    losses = model.fit(
-        [x, y], batch_size=100, epochs=3, verbose=0, callbacks=[callback]
-    ).history["loss"]
-    assert head.tree != old and losses[2] < losses[0]
+    return model, head, {"x": [x, y]}, ([x, y], y)
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("bags", [True, False])
-def test_embedding_softmax(bags, own):
+def embedding_softmax(own, bags):
     x, y = make_data()
     x = np.append(x, x, 1) if bags else x[:, 0]
     head = layers.EmbeddingSoftmax(
@@ -214,9 +201,37 @@ def test_embedding_softmax(bags, own):
     shape = [2] if bags else []
     model = keras.Sequential([keras.Input(shape, dtype="int64"), head])
     model.compile(adam(), head.loss)
+    return model, head, {"x": x, "y": y}, (x, y)
+
+
+def mixed_precision(own):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = make_model(own=own)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    x, y = make_data()
+    return model, model.layers[-1], {"x": x, "y": y}, (x, y)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        endpoint,
+        functools.partial(embedding_softmax, bags=True),
+        functools.partial(embedding_softmax, bags=False),
+        mixed_precision,
+    ],
+    ids=["endpoint", "bags", "ids", "mixed_precision"],
+)
+def test_other_models(make, own):
+    model, head, given, data = make(own)
     old = head.tree
-    callback = RegroupClasses(20, (x, y), verbose=False)
-    losses = fit(model, (x, y), 3, callbacks=[callback])
+    callback = RegroupClasses(20, data, verbose=False)
+    losses = model.fit(
+        **given, batch_size=100, epochs=3, verbose=0, callbacks=[callback]
+    ).history["loss"]
     assert head.tree != old and losses[2] < losses[0]
 
 
@@ -265,10 +280,6 @@ def test_head_of_several():
     assert heads[0].tree is trees[0] and heads[1].tree != trees[1]
 
 
-def label_tree():
-    return make_model_of(layers.LabelTree(TREES["ragged"]()))
-
-
 def make_model_of(head):
     model = keras.Sequential([keras.Input([4]), head])
     model.compile(adam(), getattr(head, "loss", "mse"))
@@ -278,13 +289,14 @@ def make_model_of(head):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (label_tree, "regroup is not possible for LabelTree"),
-        (lambda: make_model_of(keras.layers.Dense(3)), "must have one head"),
         (
-            lambda: make_model_of(
-                layers.HierarchicalSoftmax(
-                    TREES["ragged"](), several_labels=True
-                )
+            lambda: layers.LabelTree(TREES["ragged"]()),
+            "regroup is not possible for LabelTree",
+        ),
+        (lambda: keras.layers.Dense(3), "must have one head"),
+        (
+            lambda: layers.HierarchicalSoftmax(
+                TREES["ragged"](), several_labels=True
             ),
             "several_labels or node_labels",
         ),
@@ -292,7 +304,7 @@ def make_model_of(head):
 )
 def test_refuses_models(make, message):
     callback = RegroupClasses(2, make_data())
-    callback.set_model(make())
+    callback.set_model(make_model_of(make()))
     with pytest.raises(ValueError, match=message):
         callback.on_train_begin()
 
@@ -326,18 +338,6 @@ def test_refuses_arguments(arguments, message):
         RegroupClasses(**{"at": 2, "data": make_data(), **arguments})
 
 
-def test_mixed_precision():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        model = make_model()
-    finally:
-        keras.config.set_dtype_policy("float32")
-    old = model.layers[-1].tree
-    callback = RegroupClasses(20, make_data(), verbose=False)
-    losses = fit(model, epochs=3, callbacks=[callback])
-    assert model.layers[-1].tree != old and losses[2] < losses[0]
-
-
 def test_refuses_wrong_data():
     x, y = make_data()
     model = make_model()
@@ -346,4 +346,3 @@ def test_refuses_wrong_data():
     model = make_model()
     with pytest.raises(ValueError, match="fewer than 2 labels"):
         fit(model, callbacks=[RegroupClasses(2, (x, np.full_like(y, -1)))])
-    assert isinstance(tf_hsm.callbacks.RegroupClasses, type)

@@ -18,6 +18,20 @@ FEATURES = "3 6\n1:0.5 5:-2e-1\n2:3\n\n"
 LABELS = "3 5\n4:1.00000 0:1\n\n2:1\n"
 
 
+DENSE = np.zeros([3, 6], "f4")
+DENSE[0, 1], DENSE[0, 5], DENSE[1, 2] = 0.5, -0.2, 3
+
+
+def assert_is_example(data):
+    assert (len(data), data.num_features, data.num_labels) == (3, 6, 5)
+    np.testing.assert_array_equal(data.labels(), [[4, 0], [-1, -1], [2, -1]])
+    np.testing.assert_array_equal(data.dense_inputs(), DENSE)
+    ids, values = data.padded_features()
+    np.testing.assert_array_equal(ids, [[1, 5], [2, 0], [0, 0]])
+    expected = [[0.5, -0.2], [3, 0], [0, 0]]
+    np.testing.assert_array_equal(values, np.array(expected, "f4"))
+
+
 @pytest.fixture
 def write_as(tmp_path):
     def write(name, text):
@@ -39,18 +53,7 @@ def written(write_as):
 
 def test_examples(written):
     """With labels and features, without the ones, and without the others."""
-    data = load_extreme(written(TEXT))
-    assert len(data) == 3
-    assert (data.num_features, data.num_labels) == (6, 5)
-    np.testing.assert_array_equal(data.labels(), [[4, 0], [-1, -1], [2, -1]])
-    dense = np.zeros([3, 6], "f4")
-    dense[0, 1], dense[0, 5], dense[1, 2] = 0.5, -0.2, 3
-    np.testing.assert_array_equal(data.dense_inputs(), dense)
-    ids, values = data.padded_features()
-    np.testing.assert_array_equal(ids, [[1, 5], [2, 0], [0, 0]])
-    np.testing.assert_array_equal(
-        values, np.array([[0.5, -0.2], [3, 0], [0, 0]], "f4")
-    )
+    assert_is_example(load_extreme(written(TEXT)))
 
 
 def test_without_first_line(written):
@@ -126,15 +129,6 @@ def test_bad_lines(written, text, message):
         load_extreme(written(text))
 
 
-def assert_is_example(data):
-    assert (len(data), data.num_features, data.num_labels) == (3, 6, 5)
-    np.testing.assert_array_equal(data.labels(), [[4, 0], [-1, -1], [2, -1]])
-    ids, values = data.padded_features()
-    np.testing.assert_array_equal(ids, [[1, 5], [2, 0], [0, 0]])
-    expected = [[0.5, -0.2], [3, 0], [0, 0]]
-    np.testing.assert_array_equal(values, np.array(expected, "f4"))
-
-
 @pytest.mark.parametrize("end", ["", "\n", "\r\n\r\n", "\n\n\n"])
 @pytest.mark.parametrize("begin", ["", "\ufeff"])
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -162,9 +156,7 @@ def test_one_matrix(written):
     """The features of labels, say."""
     rows = load_sparse(written(FEATURES))
     assert (len(rows), rows.num_columns) == (3, 6)
-    dense = np.zeros([3, 6], "f4")
-    dense[0, 1], dense[0, 5], dense[1, 2] = 0.5, -0.2, 3
-    np.testing.assert_array_equal(rows.dense(), dense)
+    np.testing.assert_array_equal(rows.dense(), DENSE)
     ids, values = rows.padded()
     np.testing.assert_array_equal(ids, [[1, 5], [2, 0], [0, 0]])
     np.testing.assert_array_equal(values[0], np.array([0.5, -0.2], "f4"))

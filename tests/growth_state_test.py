@@ -18,17 +18,21 @@ def grown_alike(model, **options):
     return tf_hsm.grow(model, head.tree, **options)
 
 
+def assert_grows_alike(model, head):
+    """A trained model evaluates as it does after it has grown by nothing."""
+    model.compile("sgd", head.loss)
+    model.fit(X, Y, verbose=0)
+    grown = grown_alike(model, head=head)
+    assert grown.evaluate(X, Y, verbose=0) == model.evaluate(X, Y, verbose=0)
+
+
 def test_normalization():
     """What it makes of its variables."""
     norm = keras.layers.Normalization()
     norm.adapt(X)
     head = layers.HierarchicalSoftmax(Tree.two_level(20))
     inner = keras.Sequential([keras.Input([8]), norm])
-    model = keras.Sequential([keras.Input([8]), inner, head])
-    model.compile("sgd", head.loss)
-    model.fit(X, Y, verbose=0)
-    grown = grown_alike(model)
-    assert grown.evaluate(X, Y, verbose=0) == model.evaluate(X, Y, verbose=0)
+    assert_grows_alike(keras.Sequential([keras.Input([8]), inner, head]), head)
 
 
 def reading_model(read):
@@ -87,10 +91,7 @@ def test_layers_beside_the_graph():
     model = keras.Model(inputs, head(dense(inputs)))
     model.before = keras.layers.Rescaling(0.1)
     model.body = keras.Sequential([keras.Input([8]), dense])
-    model.compile("sgd", head.loss)
-    model.fit(X, Y, verbose=0)
-    grown = grown_alike(model, head=head)
-    assert grown.evaluate(X, Y, verbose=0) == model.evaluate(X, Y, verbose=0)
+    assert_grows_alike(model, head)
 
 
 def test_the_optimizer_of_another_head():

@@ -1,4 +1,4 @@
-"""Models that get a head for more classes, and go on training."""
+"""Models that get a head for more classes; see `resized_models_test`."""
 
 import itertools
 
@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support.in_place_models import (
-    FORMS,
-    arguments,
-    fit,
-    layers_of,
-    make_model,
-)
+from tests.support.in_place_models import fit, make_model
 from tests.support.models import (
     NUM_CLASSES,
     STEPS,
@@ -24,154 +18,14 @@ from tests.support.models import (
     make_head,
     sequential,
 )
+from tests.support.resized_models import (
+    CHANGES,
+    GROWN,
+    assert_same_state,
+    fit_eagerly,
+)
 from tests.support.update_rules import OPTIMIZERS
-
-# Beside which new classes go, and so which labels are left out: the group has
-# no others.
-GROUP = TREE.row_groups[TREE.class_rows[0]]
-NEAR = np.flatnonzero(TREE.row_groups[TREE.class_rows] == GROUP)
-GROWN = TREE.grow(4, near=np.resize(NEAR, 4))
-ROWS = GROWN.map_rows(TREE)
-
-MODEL_OPTIMIZERS = {
-    "rowwise_adagrad": OPTIMIZERS["rowwise_adagrad"],
-    "momentum": lambda: tf_hsm.optimizers.SGD(
-        keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.5), momentum=0.9
-    ),
-    "scaled": lambda: tf_hsm.optimizers.LossScaleOptimizer(
-        tf_hsm.optimizers.LazyAdam(0.02), dynamic_growth_steps=2
-    ),
-    "keras_nadam": lambda: keras.optimizers.Nadam(
-        0.02, gradient_accumulation_steps=2
-    ),
-}
-
-
-def data_of(form, tree=TREE):
-    """Data without the labels of the group that grows."""
-    tokens, labels = make_data()
-    is_there = np.isin(labels, NEAR)
-    labels[is_there] = np.setdiff1d(np.arange(NUM_CLASSES), NEAR)[0]
-    return arguments(form, tokens, labels)
-
-
-def assert_same_state(grown, model):
-    """All weights, kept rows and slots are those of the other model."""
-    # Both build their optimizers in the order of their layers.
-    optimizers = [[grown.optimizer, model.optimizer]]
-    heads = head_of(grown), head_of(model)
-    if heads[0].optimizer is not None:
-        optimizers.append([head.optimizer for head in heads])
-    variables = zip(grown.variables, model.variables, strict=True)
-    states = (
-        zip(one.variables, other.variables, strict=True)
-        for one, other in optimizers
-    )
-    num_of_rows = 0
-    for mine, its in itertools.chain(variables, *states):
-        mine, its = mine.numpy(), its.numpy()
-        if mine.shape[:1] == (GROWN.num_rows,):
-            mine, its = mine[ROWS >= 0], its[ROWS[ROWS >= 0]]
-            num_of_rows += 1
-        np.testing.assert_array_equal(mine, its)
-    assert num_of_rows >= 2
-
-
-def fit_eagerly(model, data):
-    """Makes a state to grow from, of two steps; traces nothing."""
-    model.run_eagerly = True
-    fit(model, data, epochs=1, batch_size=11)
-    model.run_eagerly = False
-
-
-def check_goes_on(model, form):
-    """A grown model trains as the model does where nothing is new."""
-    data, two_steps = data_of(form), {"epochs": 1, "batch_size": 11}
-    fit(model, data, **two_steps)
-    grown = tf_hsm.grow(model, GROWN)
-    assert_same_state(grown, model)
-    assert head_of(grown).tree == GROWN and head_of(model).tree == TREE
-    np.testing.assert_array_equal(
-        fit(grown, data, **two_steps), fit(model, data, **two_steps)
-    )
-    assert_same_state(grown, model)
-    # And learns the new classes.
-    tokens, labels = make_data()
-    labels = np.where(tokens % 3 == 1, NUM_CLASSES + tokens % 4, labels)
-    data = arguments(form, tokens, labels)
-    losses = fit(grown, data, epochs=6, batch_size=11)
-    assert losses[-1] < losses[0]
-
-
-def in_turns(names):
-    """Each with one of the forms."""
-    return list(zip(names, itertools.cycle(FORMS), strict=False))
-
-
-@pytest.mark.parametrize(
-    "rule, form", in_turns(["rowwise_adagrad", "lazy_adam"])
-)
-def test_goes_on_in_place(rule, form):
-    check_goes_on(make_model(form, rule), form)
-
-
-@pytest.mark.parametrize(
-    "name, form, eager",
-    [
-        ("rowwise_adagrad", "compile", True),
-        ("momentum", "endpoint", False),
-        ("scaled", "compile", False),
-        ("keras_nadam", "endpoint", True),
-    ],
-)
-def test_goes_on_with_the_optimizer_of_the_model(name, form, eager):
-    model = make_model(
-        form,
-        own=False,
-        optimizer=MODEL_OPTIMIZERS[name](),
-        compiling={"run_eagerly": eager},
-    )
-    check_goes_on(model, form)
-
-
-@pytest.mark.parametrize("own, form", in_turns([True, False]))
-def test_saved_model(own, form, tmp_path):
-    """Loaded, grown, trained, saved and loaded again."""
-    data, two_steps = data_of(form), {"epochs": 1, "batch_size": 11}
-    eagerly = {"run_eagerly": True}
-    model = make_model(form, "lazy_adam", own, compiling=eagerly)
-    fit(model, data, **two_steps)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    grown = tf_hsm.grow(loaded, GROWN)
-    assert_same_state(grown, model)
-    np.testing.assert_array_equal(
-        fit(grown, data, **two_steps), fit(model, data, **two_steps)
-    )
-    grown.save(tmp_path / "grown.keras")
-    again = keras.models.load_model(tmp_path / "grown.keras")
-    assert head_of(again).tree == GROWN
-    np.testing.assert_array_equal(
-        fit(again, data, **two_steps), fit(grown, data, **two_steps)
-    )
-
-
-def test_sequential_model_and_metrics():
-    head = make_head(name="words")
-    model = sequential(
-        keras.layers.Embedding(NUM_CLASSES, WIDTH),
-        keras.layers.Dropout(0.5, seed=1),
-        head,
-    )
-    model.compile("adam", head.loss, metrics=[tf_hsm.metrics.Perplexity(head)])
-    tokens, labels = make_data()
-    fit_eagerly(model, {"x": tokens, "y": labels})
-    grown = tf_hsm.grow(model, GROWN, counts=np.arange(NUM_CLASSES + 4))
-    assert isinstance(grown, keras.Sequential)
-    assert [x.name for x in grown.layers] == [x.name for x in model.layers]
-    assert grown(tokens).shape == (*labels.shape, WIDTH)
-    history = grown.fit(tokens, labels, verbose=0).history
-    assert set(history) == {"loss", "perplexity"}
+from tf_hsm import Tree
 
 
 def test_policy_of_the_model():
@@ -187,20 +41,9 @@ def test_policy_of_the_model():
     fit_eagerly(model, {"x": x, "y": labels})
     grown = tf_hsm.grow(model, GROWN)
     assert isinstance(grown.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert_same_state(grown, model)
+    assert_same_state(grown, model, CHANGES["grow"].rows)
     assert head_of(grown).compute_dtype == "float16"
     assert keras.config.dtype_policy().name == "float32"
-
-
-def test_before_training():
-    """A model that has no state yet, compiled or not."""
-    for compiled in (True, False):
-        model = sequential(keras.layers.Embedding(NUM_CLASSES, 4), make_head())
-        if compiled:
-            model.compile("adam", head_of(model).loss)
-        grown = tf_hsm.grow(model, GROWN)
-        assert grown.compiled == compiled
-        assert head_of(grown).num_classes == NUM_CLASSES + 4
 
 
 def test_rebalanced_model():
@@ -227,28 +70,6 @@ def test_rebalanced_model():
         )
     losses = fit(grown, {"x": tokens, "y": labels}, epochs=12)
     assert losses[-1] < 0.9 * losses[0]
-
-
-def test_outputs_that_ask_the_head():
-    """Answers of the head are those of the new one."""
-    head = make_head()
-    tokens = keras.Input([STEPS], dtype="int32")
-    hidden = keras.layers.Embedding(NUM_CLASSES, WIDTH)(tokens)
-    model = keras.Model(
-        tokens,
-        [
-            head.predict_class(hidden),
-            head.log_probs(hidden),
-            *head.top_k(hidden, 3),
-        ],
-    )
-    grown = tf_hsm.grow(model, GROWN)
-    assert grown.output_shape[1] == (None, STEPS, NUM_CLASSES + 4)
-    x, _ = make_data()
-    best, log_probs, _, classes = map(np.array, grown(x))
-    np.testing.assert_array_equal(best, np.argmax(log_probs, -1))
-    np.testing.assert_array_equal(classes[..., 0], best)
-    assert len(layers_of(grown)) == 2
 
 
 @pytest.mark.parametrize(
@@ -284,25 +105,6 @@ def test_embeddings(rule, padding, by_name):
     fit(grown, {"x": x + padding + 4, "y": y + 4})
 
 
-def test_weight_decay_excludes_the_same():
-    head = make_head()
-    model = sequential(keras.layers.Embedding(NUM_CLASSES, WIDTH), head)
-    optimizer = keras.optimizers.SGD(0.1, weight_decay=0.5)
-    optimizer.exclude_from_weight_decay([head.bias])
-    model.compile(optimizer, loss=head.loss)
-    tokens, labels = make_data()
-    fit_eagerly(model, {"x": tokens, "y": labels})
-    grown = tf_hsm.grow(model, GROWN)
-    bias = head_of(grown).bias
-    bias.assign(np.full(bias.shape, 3.0))
-    kernel = head_of(grown).kernel.numpy()
-    grown.optimizer.apply(
-        [keras.ops.zeros(v.shape) for v in grown.trainable_variables]
-    )
-    assert np.any(head_of(grown).kernel.numpy() != kernel)
-    np.testing.assert_array_equal(bias.numpy(), 3.0)
-
-
 @pytest.mark.parametrize("name", ["first", "second"])
 def test_heads_with_nothing_else_to_train(name):
     """Whichever head grows: the model's optimizer has the anchor of one."""
@@ -318,3 +120,24 @@ def test_heads_with_nothing_else_to_train(name):
     grown.fit(x, [labels, labels], verbose=0)
     for head, old in zip(others, before, strict=True):
         assert (head.kernel.numpy() != old).any()
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"tree": 7}, TypeError, "tree must be a tf_hsm.Tree"),
+        ({"tree": Tree.two_level(29)}, ValueError, "29 classes, fewer than"),
+        ({"embeddings": ["none"]}, ValueError, "has no layer 'none'"),
+        ({"embeddings": ["dense"]}, TypeError, "dense is a Dense; embeddings"),
+        ({"embeddings": ["lora"]}, ValueError, "lora has other weights"),
+        ({"counts": [1, 2]}, ValueError, "counts has 2 entries"),
+    ],
+    ids=itertools.count(),
+)
+def test_refused_arguments(options, error, message):
+    tokens = keras.Input([STEPS], dtype="int32")
+    lora = keras.layers.Embedding(NUM_CLASSES, WIDTH, lora_rank=2, name="lora")
+    hidden = keras.layers.Dense(WIDTH, name="dense")(lora(tokens))
+    model = keras.Model(tokens, make_head()(hidden))
+    with pytest.raises(error, match=message):
+        tf_hsm.grow(model, **{"tree": GROWN, **options})

@@ -1,8 +1,8 @@
 """The hierarchical softmax loss in stock TensorFlow, and the full softmax.
 
-These functions are what the op is compared against, and oracles that read like
-the formulas of docs/math.md. They share one signature and accept every tree;
-`peak_bytes` says beforehand how much memory each of them needs.
+Benchmarks compare the op with these functions, and tests take them as oracles:
+they read like the formulas of docs/math.md. They share one signature and accept
+every tree; `peak_bytes` returns the memory that each function will need.
 
     gather_loss            tf.gather copies the rows of each example's groups
     embedding_lookup_loss  the same through tf.nn.embedding_lookup
@@ -56,7 +56,7 @@ def gather_loss(weights, biases, labels, inputs, tree, *, ignore_class=None):
 def embedding_lookup_loss(
     weights, biases, labels, inputs, tree, *, ignore_class=None
 ):
-    """Computes `gather_loss` by `tf.nn.embedding_lookup`."""
+    """Computes `gather_loss` through `tf.nn.embedding_lookup`."""
 
     def batch_loss(labels, inputs):
         return _loss_by_level(
@@ -67,7 +67,7 @@ def embedding_lookup_loss(
 
 
 def map_fn_loss(weights, biases, labels, inputs, tree, *, ignore_class=None):
-    """Computes `gather_loss` by `tf.map_fn` over slices of `weights`.
+    """Computes `gather_loss`, with `tf.map_fn` slicing `weights` by example.
 
     Nothing is padded. The gradient of `weights` is dense, and each slice of
     each example adds a dense `[R, D]` to it.

@@ -1,6 +1,5 @@
 """Callbacks for `model.fit`."""
 
-import functools
 import time
 
 import keras
@@ -286,13 +285,10 @@ def _batches(data, seed):
     size = len(keras.tree.flatten(data)[0])
     order = np.random.default_rng(seed).permutation(size)
     for begin in range(0, size, _BATCH):
-        places = np.sort(order[begin : begin + _BATCH])
-        take = functools.partial(_rows, places=places)
-        yield keras.tree.map_structure(take, data)
-
-
-def _rows(array, places):
-    return np.asarray(array)[places]
+        rows = np.sort(order[begin : begin + _BATCH])
+        yield keras.tree.map_structure(
+            lambda array, rows=rows: np.asarray(array)[rows], data
+        )
 
 
 def _perplexity(head, hidden, labels):

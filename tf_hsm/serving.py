@@ -103,7 +103,7 @@ def export(model, path, *, head=None, k=10):
 
 
 def _input_specs(model):
-    """Returns the inputs of a model, each tensor as a `tf.TensorSpec`."""
+    """Returns the inputs of the model, each tensor as a `tf.TensorSpec`."""
     # Sequential models have only `inputs`, subclassed ones neither.
     structure = getattr(model, "input", getattr(model, "inputs", None))
     if structure is None:
@@ -134,7 +134,7 @@ def _input_specs(model):
 
 
 def _input_name(tensor, i):
-    """The name of input number i: as Keras has it, if somebody chose that."""
+    """Returns the name of input number i: Keras' name if somebody chose it."""
     if not re.fullmatch(r"keras_tensor(_\d+)?", tensor.name):
         return tensor.name
     return f"inputs_{i}" if i else "inputs"
@@ -161,7 +161,7 @@ def _head_of(model, head):
 
 
 def _functions(model, head, k):
-    """The functions behind the signatures, in the order of `export`."""
+    """Returns the functions of the signatures, in the order of `export`."""
 
     def hidden_of(inputs):
         return check_hidden(head, model(inputs), f"the output of {model.name}")

@@ -44,6 +44,13 @@ def run(capsys, *arguments):
     return programs.outcome(capsys, program.main, "tree", *arguments)
 
 
+def printed(capsys, *arguments):
+    """The lines of a command that succeeds, and writes no error."""
+    status, out, err = run(capsys, *arguments)
+    assert (status, err) == (0, [])
+    return out
+
+
 BUILT = {
     "two_level": lambda: Tree.two_level(5),
     "balanced:2": lambda: Tree.balanced(5, 2),
@@ -60,11 +67,10 @@ BUILT = {
 @pytest.mark.parametrize("kind", BUILT)
 @pytest.mark.parametrize("counts", ["words.txt", "counts.npy"])
 def test_build(capsys, kind, counts):
-    status, out, err = run(
+    out = printed(
         capsys, "build", kind, f"--counts={counts}", "--output=tree.npz"
     )
     tree = Tree.load("tree.npz")
-    assert (status, err) == (0, [])
     assert out == [f"tree.npz: {tree}"]
     assert tree == BUILT[kind]()
     if kind == "paths:paths.txt":
@@ -116,8 +122,7 @@ def test_inspect(capsys):
     tree = Tree.huffman(COUNTS).with_class_names(NAMES)
     tree.save("tree.npz")
     flags = ["--batch=10", "--width=4"]
-    status, out, err = run(capsys, "inspect", "tree.npz", *flags)
-    assert (status, err) == (0, [])
+    out = printed(capsys, "inspect", "tree.npz", *flags)
     text = tree.summary().splitlines()
     cost = str(tree.expected_cost(None, batch=10, width=4)).splitlines()
     assert out == [
@@ -132,32 +137,29 @@ def test_inspect(capsys):
 
 
 def test_plot(capsys, folder):
-    status, out, err = run(
+    out = printed(
         capsys,
         *("plot", "huffman", "--counts=words.txt", "--output=tree.svg"),
     )
-    assert (status, err) == (0, [])
     assert out == [f"tree.svg: {Tree.huffman(COUNTS)}"]
     assert "New York  6%" in (folder / "tree.svg").read_text("utf-8")
 
 
 def test_plan(capsys):
-    status, out, err = run(
+    out = printed(
         capsys,
         *("plan", "two_level", "--counts=words.txt", "--devices=2"),
         *("--batch=64", "--width=8", "--top=3", "--slots=2", "--network=1e6"),
     )
-    assert (status, err) == (0, [])
     tree = Tree.two_level(5).with_class_names(NAMES)
     options = {"top": 3, "slots": 2, "network": 1e6}
     plan = distribute.plan(tree, 2, counts=COUNTS, batch=64, width=8, **options)
     assert out == str(plan).splitlines()
-    status, out, err = run(
+    out = printed(
         capsys,
         *("plan", "two_level", "--counts=words.txt", "--replicas=2"),
         *("--batch=64", "--width=8"),
     )
-    assert (status, err) == (0, [])
     plan = distribute.plan(tree, replicas=2, counts=COUNTS, batch=64, width=8)
     assert out == str(plan).splitlines()
     for arguments, message in (
@@ -255,6 +257,13 @@ def test_calibrate(capsys, monkeypatch):
             "build two_level --num_classes=3 --output=full",
             "the path is a folder, and must be a file: full",
         ),
+        ("inspect data --num_classes=3", "data needs --data=FILE.npz"),
+        ("inspect data --data=counts.npy", "must be an .npz file with the arr"),
+        ("inspect data --data=missing.npz", "missing.npz"),
+        (
+            "inspect data --data=examples.npz --num_classes=299",
+            "a label is 299; it must be below num_classes, 299",
+        ),
         # What argparse finds.
         ("build two_level", "arguments are required: --output"),
         ("compare --num_classes=x", "invalid int value: 'x'"),
@@ -335,8 +344,7 @@ def test_help_begins_with_what_the_program_does(capsys):
 
 @pytest.mark.parametrize("command", [[], ["build"], ["compare"], ["plot"]])
 def test_help_has_examples(capsys, command):
-    status, out, err = run(capsys, *command, "--help")
-    assert (status, err) == (0, [])
+    out = printed(capsys, *command, "--help")
     assert "  python -m tf_hsm tree inspect tree.npz --counts=words.txt" in out
     assert (not command) == (not any("huffman:K" in line for line in out))
 
@@ -347,10 +355,7 @@ def test_data(capsys):
         capsys, "build", "data", "--data=examples.npz", "--output=tree.npz"
     )
     assert not status and Tree.load("tree.npz") == expected
-    status, out, err = run(
-        capsys, "compare", "two_level", "data", "--data=examples.npz"
-    )
-    assert (status, err) == (0, [])
+    out = printed(capsys, "compare", "two_level", "data", "--data=examples.npz")
     titles, data, two_level = (line.split() for line in out[:3])
     assert titles[-2:] == ["expected", "loss"]
     assert "in the order of the expected loss" in out[3]
@@ -362,20 +367,3 @@ def test_data(capsys):
     assert "data" in {line.split()[0] for line in out[1:7]}
     losses = [float(line.split()[-2]) for line in out[1:7]]
     assert losses == sorted(losses) and len(set(losses)) > 3
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--num_classes=3"], "data needs --data=FILE.npz"),
-        (["--data=counts.npy"], "must be an .npz file with the arrays"),
-        (["--data=missing.npz"], "missing.npz"),
-        (
-            ["--data=examples.npz", "--num_classes=299"],
-            "a label is 299; it must be below num_classes, 299",
-        ),
-    ],
-)
-def test_bad_data(capsys, arguments, message):
-    status, _, err = run(capsys, "inspect", "data", *arguments)
-    assert status and len(err) == 1 and message in err[0]

@@ -60,16 +60,14 @@ def test_pinned_weights_are_the_bits_of_the_model(tmp_path):
 
 @pytest.mark.parametrize("name", ["fastText", "gensim"])
 def test_weights_of_all_rows(name):
-    if name == "gensim":
-        pinned, whole = (
-            converters.from_gensim(golden_gensim()[0], pinned=pinned)
-            for pinned in (True, False)
+    pinned, whole = (
+        converters.from_gensim(golden_gensim()[0], pinned=is_pinned)
+        if name == "gensim"
+        else converters.from_fasttext(
+            GOLDEN / "supervised.bin", pinned=is_pinned
         )
-    else:
-        pinned, whole = (
-            converters.from_fasttext(GOLDEN / "supervised.bin", pinned=pinned)
-            for pinned in (True, False)
-        )
+        for is_pinned in (True, False)
+    )
     assert pinned.tree.pinned and not whole.tree.pinned
     assert whole.weights.nbytes == 2 * pinned.weights.nbytes
     # The vectors of fastText are those of the second rows.

@@ -18,6 +18,7 @@ from tests.support.decoding_models import (
     own_model,
     reference_model,
 )
+from tests.support.pairs import all_pairs
 from tf_hsm import Tree
 from tf_hsm.decoding import beam_search
 
@@ -26,6 +27,17 @@ TREES = {
     "huffman": lambda: Tree.huffman([5, 1, 1, 2, 3]),
     "chain": lambda: trees.chain(4),
     "flat": lambda: Tree.balanced(5, 5),
+    "pinned": lambda: Tree.huffman([5, 1, 1, 2, 3], pinned=True),
+}
+N = 43
+LARGER_TREES = {
+    "flat": lambda: Tree.balanced(N, N),
+    "two_level": lambda: Tree.two_level(N),
+    "balanced": lambda: Tree.balanced(N, 4),
+    "binary": lambda: Tree.balanced(N, 2),
+    "pinned": lambda: Tree.balanced(N, 2, pinned=True),
+    "pinned_huffman": lambda: Tree.huffman(range(1, N + 1), pinned=True),
+    "ternary": lambda: Tree.huffman(1 + np.arange(N) ** 2, branching=3),
 }
 OPTIONS = [
     {},
@@ -40,18 +52,18 @@ OPTIONS = [
 
 
 @functools.cache
-def searched(tree, batch, seed, starts):
+def searched(tree, batch, seed, starts, scale=2.0):
     """A step with its state and head, and the models of all entries.
 
     They keep what they have said, for all options.
     """
     recurrent = Recurrent(tree.num_classes, batch=batch, seed=seed)
-    head = make_head(tree, dtype="float64")
+    head = make_head(tree, scale=scale, dtype="float64")
     models = [
         reference_model(recurrent, head, entry, start)
         for entry, start in enumerate(starts)
     ]
-    return (recurrent.step, recurrent.state, head), models
+    return recurrent.with_head(head), models
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -77,15 +89,23 @@ def test_is_exhaustive_search_where_nothing_is_left_out(name, options):
             np.testing.assert_allclose(total, 1.0)
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("width", [1, 3, 7])
-def test_is_the_beam_search_of_the_definition(width, options):
-    """Over a tree of more classes, where most are left out."""
-    tree = Tree.huffman(1 + np.arange(40) ** 2, branching=3)
-    model, references = searched(tree, 3, width, (0, 0, 0))
-    found = beam_search(*model, beam_width=width, length=6, **options)
+# Logits that are drawn, and ties; beams wider than a tree, and narrower.
+@pytest.mark.parametrize(
+    "name, width, scale, options",
+    all_pairs(list(LARGER_TREES), [1, 3, 7, N + 7], [2.0, 0.0], OPTIONS),
+)
+def test_is_the_beam_search_of_the_definition(name, width, scale, options):
+    """Over trees of more classes, where most are left out.
+
+    Candidates come from searches with a bound for each hypothesis, which open
+    groups in another order, and fewer of them, than searches without.
+    """
+    length = 3 if width > N else 6
+    tree = LARGER_TREES[name]()
+    model, references = searched(tree, 3, width, (0, 0, 0), scale)
+    found = beam_search(*model, beam_width=width, length=length, **options)
     for entry, one in enumerate(references):
-        wanted = reference.beam_search(one, width, 6, **options)
+        wanted = reference.beam_search(one, width, length, **options)
         assert_same(as_pairs(found, entry), wanted)
 
 
@@ -97,7 +117,7 @@ def test_a_wider_beam_is_not_worse_here_and_finds_the_best():
         own_model(recurrent, head), 5, end=1
     )
     found = beam_search(
-        recurrent.step, recurrent.state, head, beam_width=30, length=5, end=1
+        *recurrent.with_head(head), beam_width=30, length=5, end=1
     )
     assert as_pairs(found)[0][0] == best[0]
 
@@ -110,7 +130,7 @@ def test_element_types(dtype):
     head = make_head(tree, dtype=dtype)
     options = {"end": 7, "length_penalty": 0.6}
     found = beam_search(
-        recurrent.step, recurrent.state, head, beam_width=4, length=5, **options
+        *recurrent.with_head(head), beam_width=4, length=5, **options
     )
     assert found.log_probs.dtype == tf.float32
     for entry in range(2):
@@ -156,7 +176,7 @@ def test_scores_again():
     head = make_head(Tree.balanced(300, 7))
     recurrent = Recurrent(300, batch=2, dtype="float32")
     found = beam_search(
-        recurrent.step, recurrent.state, head, beam_width=5, length=8, end=11
+        *recurrent.with_head(head), beam_width=5, length=8, end=11
     )
     sums = np.zeros([2, 5])
     for rank in range(5):
@@ -237,9 +257,7 @@ def test_in_a_function(batch):
     assert traced.classes.shape.as_list() == [batch, 4, 6]
     assert traced.log_probs.shape.as_list() == [batch, 4]
     wanted = beam_search(
-        recurrent.step,
-        recurrent.state,
-        head,
+        *recurrent.with_head(head),
         beam_width=4,
         length=6,
         start=starts,
@@ -254,7 +272,7 @@ def test_entries_of_a_batch_do_not_meet():
     recurrent = Recurrent(30, batch=7)
     head = make_head(Tree.two_level(30), dtype="float64")
     options = {"beam_width": 3, "length": 5, "end": 1}
-    whole = beam_search(recurrent.step, recurrent.state, head, **options)
+    whole = beam_search(*recurrent.with_head(head), **options)
     for entry in range(7):
         state = tf.nest.map_structure(
             lambda x, i=entry: x[i : i + 1], recurrent.state
@@ -293,17 +311,13 @@ def test_what_is_impossible_or_nan_is_no_candidate():
     bias = head.bias.numpy()
     bias[[1, 2, 4]] = -np.inf
     head.bias.assign(bias)
-    found = beam_search(
-        recurrent.step, recurrent.state, head, beam_width=20, length=2
-    )
+    found = beam_search(*recurrent.with_head(head), beam_width=20, length=2)
     for entry in range(2):
         pairs = as_pairs(found, entry)
         assert {c for classes, _ in pairs for c in classes} == {0, 3, 5}
         assert len(pairs) == 9
     recurrent.hidden[1] = np.nan
-    found = beam_search(
-        recurrent.step, recurrent.state, head, beam_width=20, length=2
-    )
+    found = beam_search(*recurrent.with_head(head), beam_width=20, length=2)
     assert len(as_pairs(found, 0)) == 9
     assert as_pairs(found, 1) == []
     assert np.isneginf(found.log_probs[1]).all()
@@ -339,9 +353,7 @@ def test_the_bound_changes_nothing(dtype):
         for penalty in (0.0, 1.0):
             results.append(
                 beam_search(
-                    recurrent.step,
-                    recurrent.state,
-                    head,
+                    *recurrent.with_head(head),
                     beam_width=6,
                     length=7,
                     end=199,
@@ -364,17 +376,9 @@ def test_in_a_saved_model(tmp_path):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
     def search(start):
-        state = tf.nest.map_structure(
-            lambda x: tf.repeat(x, tf.size(start), 0), recurrent.state
-        )
+        arguments = recurrent.with_head(head, tf.size(start))
         found = beam_search(
-            recurrent.step,
-            state,
-            head,
-            beam_width=3,
-            length=5,
-            start=start,
-            end=1,
+            *arguments, beam_width=3, length=5, start=start, end=1
         )
         return found._asdict()
 
@@ -411,8 +415,6 @@ def test_bfloat16_inputs():
     """A body of another type than the head."""
     recurrent = Recurrent(30, dtype="bfloat16")
     head = make_head(Tree.two_level(30))
-    found = beam_search(
-        recurrent.step, recurrent.state, head, beam_width=3, length=5
-    )
+    found = beam_search(*recurrent.with_head(head), beam_width=3, length=5)
     assert len(as_pairs(found)) == 3
     assert isinstance(found, tf_hsm.decoding.Sequences)

@@ -56,9 +56,7 @@ def test_is_brute_force_where_nothing_is_left_out(name, options):
     recurrent, head = Recurrent(NUM_CODES, batch=2), HEADS[name]()
     width = len(PATHS) + 3
     found = beam_search(
-        recurrent.step,
-        recurrent.state,
-        head,
+        *recurrent.with_head(head),
         beam_width=width,
         length=5,
         start=[3, 1],
@@ -105,9 +103,7 @@ def test_is_the_beam_search_of_the_definition(name, width):
     """With beams that leave most items out."""
     recurrent, head = Recurrent(NUM_CODES, batch=3, seed=width), HEADS[name]()
     found = beam_search(
-        recurrent.step,
-        recurrent.state,
-        head,
+        *recurrent.with_head(head),
         beam_width=width,
         length=trie().depth,
         constraint=trie(),
@@ -121,13 +117,8 @@ def test_is_the_beam_search_of_the_definition(name, width):
 def test_none_of_100_000_draws_is_invalid():
     """Items by their probabilities, each code drawn among those that exist."""
     recurrent, head = Recurrent(NUM_CODES), HEADS["flat"]()
-    state = tf.nest.map_structure(
-        lambda x: tf.repeat(x, 100_000, 0), recurrent.state
-    )
     found = Sampler(seed=1)(
-        recurrent.step,
-        state,
-        head,
+        *recurrent.with_head(head, 100_000),
         length=trie().depth,
         constraint=trie(),
         allowed=ALLOWED,
@@ -162,7 +153,7 @@ def test_none_of_100_000_draws_is_invalid():
 @pytest.mark.parametrize("options", [{"top_k": 1}, {"temperature": 0}])
 def test_greedy_is_a_beam_of_one(options):
     recurrent, head = Recurrent(NUM_CODES, batch=3), HEADS["tree"]()
-    arguments = (recurrent.step, recurrent.state, head)
+    arguments = recurrent.with_head(head)
     constrained = {"length": 4, "constraint": trie(), "allowed": ALLOWED}
     drawn = Sampler(**options, seed=1)(*arguments, **constrained)
     constrained["allowed"] = trie().mask(ALLOWED)
@@ -184,17 +175,15 @@ def test_each_entry_has_its_own_items(as_list):
     if not as_list:
         allowed = np.stack([np.isin(np.arange(len(PATHS)), x) for x in lists])
     constrained = {"length": 4, "constraint": trie(), "allowed": allowed}
-    arguments = (recurrent.step, recurrent.state, head)
+    arguments = recurrent.with_head(head)
     found = beam_search(*arguments, beam_width=15, **constrained)
     for entry, its in enumerate(lists):
         model = reference_model(recurrent, head, entry)
         wanted = wanted_items(model, [PATHS[i] for i in its])
         assert_same(as_pairs(found, entry), wanted)
-    state = tf.nest.map_structure(
-        lambda x: tf.repeat(x, 200, 0), recurrent.state
-    )
     constrained["allowed"] = trie().mask(np.repeat(allowed, 200, 0))
-    drawn = Sampler(seed=1)(recurrent.step, state, head, **constrained)
+    arguments = recurrent.with_head(head, 200)
+    drawn = Sampler(seed=1)(*arguments, **constrained)
     items = trie().items(drawn.classes).numpy().reshape(3, 200)
     for row, its in zip(items, lists, strict=True):
         assert set(row) <= set(its)
@@ -207,9 +196,7 @@ def test_rows_that_are_not_those_of_the_batch_are_refused(as_list):
     allowed = np.zeros([2, 1], int) if as_list else np.ones([2, 40], bool)
     with pytest.raises(tf.errors.InvalidArgumentError, match="a row for each"):
         beam_search(
-            recurrent.step,
-            recurrent.state,
-            head,
+            *recurrent.with_head(head),
             beam_width=2,
             length=4,
             constraint=trie(),
@@ -220,7 +207,7 @@ def test_rows_that_are_not_those_of_the_batch_are_refused(as_list):
 def test_where_nothing_is_allowed():
     """No hypothesis; a draw of nothing."""
     recurrent, head = Recurrent(NUM_CODES), HEADS["flat"]()
-    arguments = (recurrent.step, recurrent.state, head)
+    arguments = recurrent.with_head(head)
     none = {
         "length": 4,
         "constraint": trie(),
@@ -248,16 +235,13 @@ def test_in_a_saved_model(tmp_path):
         ]
     )
     def search(start, in_stock):
-        state = tf.nest.map_structure(
-            lambda x: tf.repeat(x, tf.size(start), 0), recurrent.state
-        )
         constrained = {
             "length": module.trie.depth,
             "start": start,
             "constraint": module.trie,
             "allowed": in_stock,
         }
-        arguments = (recurrent.step, state, head)
+        arguments = recurrent.with_head(head, tf.size(start))
         found = beam_search(*arguments, beam_width=4, **constrained)
         drawn = Sampler(seed=3)(*arguments, **constrained)
         return {

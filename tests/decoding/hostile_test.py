@@ -82,16 +82,14 @@ BAD_SEARCH = [
 ]
 
 
-@pytest.mark.parametrize("changes, error, message", BAD + BAD_SEARCH)
-def test_beam_search(changes, error, message):
+@pytest.mark.parametrize(
+    "decode, changes, error, message",
+    [(search, *case) for case in BAD + BAD_SEARCH]
+    + [(draw, *case) for case in BAD],
+)
+def test_arguments(decode, changes, error, message):
     with pytest.raises(error, match=message):
-        search(**changes)
-
-
-@pytest.mark.parametrize("changes, error, message", BAD)
-def test_sampler(changes, error, message):
-    with pytest.raises(error, match=message):
-        draw(**changes)
+        decode(**changes)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +150,10 @@ def test_inputs_of_another_width(decode):
         decode(step=step)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_an_error_of_the_step_is_its_own(number):
+@pytest.mark.parametrize("decode", [search, draw])
+def test_an_error_of_the_step_is_its_own(decode):
     def step(classes, state):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        (search, draw)[number](step=step)
+        decode(step=step)

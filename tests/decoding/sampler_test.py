@@ -15,20 +15,13 @@ from tf_hsm import Tree
 from tf_hsm.decoding import Sampler, beam_search
 
 
-def repeated(recurrent, count):
-    """Its first state, for so many sequences."""
-    return tf.nest.map_structure(
-        lambda x: tf.repeat(x, count, 0), recurrent.state
-    )
-
-
 @pytest.mark.parametrize("end", [2, [3, 1]])
 def test_sequences_are_drawn_by_their_probabilities(end):
     """A chi-square test over all sequences, of several lengths."""
     recurrent = Recurrent(4)
     head = make_head(Tree.huffman([1, 2, 3, 4]), dtype="float64", scale=1.0)
     found = Sampler(seed=3)(
-        recurrent.step, repeated(recurrent, 20_000), head, length=3, end=end
+        *recurrent.with_head(head, 20_000), length=3, end=end
     )
     wanted = all_hypotheses(reference_model(recurrent, head), 3, end)
     number_of = {classes: i for i, (classes, _) in enumerate(wanted)}
@@ -81,9 +74,7 @@ def test_seeds():
 
     def draw(seed):
         sampler = Sampler(seed=seed)
-        return sampler(
-            recurrent.step, recurrent.state, head, length=5
-        ).classes.numpy()
+        return sampler(*recurrent.with_head(head), length=5).classes.numpy()
 
     np.testing.assert_array_equal(draw(1), draw(1))
     for one, other in ((1, 2), (None, None)):
@@ -94,7 +85,7 @@ def test_seeds():
 def test_greedy_is_a_beam_of_one(end):
     recurrent = Recurrent(30, batch=3)
     head = make_head(Tree.two_level(30), dtype="float64")
-    arguments = recurrent.step, recurrent.state, head
+    arguments = recurrent.with_head(head)
     greedy = Sampler(temperature=0)(*arguments, length=9, end=end)
     beam = beam_search(*arguments, beam_width=1, length=9, end=end)
     best = Sampler(top_k=1)(*arguments, length=9, end=end)
@@ -110,7 +101,7 @@ def test_greedy_is_a_beam_of_one(end):
 )
 def test_one_class_in_another_form(end):
     recurrent = Recurrent(30, batch=3)
-    arguments = recurrent.step, recurrent.state, make_head(Tree.two_level(30))
+    arguments = recurrent.with_head(make_head(Tree.two_level(30)))
     for decode in (
         functools.partial(Sampler(temperature=0), *arguments, length=9),
         functools.partial(
@@ -141,7 +132,7 @@ def test_nan_ends_a_sequence(temperature):
     recurrent.hidden[1] = np.nan
     head = make_head(Tree.two_level(30), dtype="float64")
     found = Sampler(temperature=temperature, seed=1)(
-        recurrent.step, recurrent.state, head, length=4
+        *recurrent.with_head(head), length=4
     )
     np.testing.assert_array_equal(found.lengths, [4, 0])
     np.testing.assert_array_equal(np.isnan(found.log_probs), [False, True])
@@ -193,7 +184,7 @@ def test_a_rule_of_ones_own():
 
     recurrent = Recurrent(30, batch=2)
     head = make_head(Tree.two_level(30), dtype="float64")
-    found = Second()(recurrent.step, recurrent.state, head, length=3)
+    found = Second()(*recurrent.with_head(head), length=3)
     hidden, _ = recurrent.step(tf.zeros([2], tf.int64), recurrent.state)
     np.testing.assert_array_equal(
         found.classes[:, 0], head.top_k(hidden, 2).classes[:, 1]

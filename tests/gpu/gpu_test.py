@@ -30,7 +30,7 @@ TREES = [*gpu_cases.trees.CATALOGUE, *gpu_cases.PINNED]
 def why_skipped():
     """Returns a sentence, or None where the GPU kernels can run."""
     if "GPU" not in private.kernel_devices("TfHsmLoss"):
-        return "this build has no GPU kernels: configure.sh found no nvcc"
+        return "this build has no GPU kernels: see what configure.sh printed"
     if not tf.config.list_physical_devices("GPU"):
         return "TensorFlow sees no GPU on this machine"
     return None

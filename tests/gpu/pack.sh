@@ -35,7 +35,7 @@ done
 shopt -s nullglob
 own=(bazel-bin/tf_hsm-*.whl)
 ((${#own[@]} == 1)) || {
-  echo 'pack.sh: first run  TF_HSM_CUDA=1 ./configure.sh && bazel build //:wheel' >&2
+  echo 'pack.sh: first run  TF_HSM_CUDA=1 ./configure.sh && bazel build --config=all_gpus //:wheel' >&2
   exit 1
 }
 mkdir -p "$out"

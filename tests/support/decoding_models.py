@@ -45,6 +45,13 @@ class Recurrent:
         memory = tf.concat([memory[:, 1:], hidden[:, tf.newaxis]], 1)
         return hidden, {"hidden": hidden, "others": [(memory,)]}
 
+    def with_head(self, head, repeats=1):
+        """The first three arguments of a decoder; states may be repeated."""
+        state = tf.nest.map_structure(
+            lambda x: tf.repeat(x, repeats, 0), self.state
+        )
+        return self.step, state, head
+
     def hidden_after(self, entry, classes):
         """The hidden vector `[WIDTH]` of an entry after classes, float64."""
         hidden, memory = self.hidden[entry], list(self.memory[entry])
@@ -70,13 +77,17 @@ def make_head(tree, seed=0, scale=2.0, kind=HierarchicalSoftmax, **options):
 def reference_model(recurrent, head, entry=0, start=0):
     """A model of `decoding_reference`: that of an entry of the batch."""
     parameters = [v.numpy().astype(np.float64) for v in head.weights]
+    tree = head.tree
+    if tree.pinned:
+        parameters = [tree.expand_rows(x) for x in parameters]
+        tree = tree.expand()
 
     @functools.cache
     def log_probs(classes):
         hidden = recurrent.hidden_after(entry, (start, *classes))
         problem = oracle.Problem(hidden[np.newaxis], None, *parameters, None)
-        nodes, _ = inference_reference.node_log_probs(head.tree, problem)
-        return inference_reference.by_class(head.tree, nodes)[0]
+        nodes, _ = inference_reference.node_log_probs(tree, problem)
+        return inference_reference.by_class(tree, nodes)[0]
 
     return log_probs
 

@@ -1,4 +1,4 @@
-"""When a process that serves has to end."""
+"""Signals that end a process that serves."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""`python -m tf_hsm estimate`: what a model will need."""
+"""`python -m tf_hsm estimate`: the memory and time that a model needs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def run(flags):
     """Prints the estimate that the flags ask for.
 
     Raises:
-      ValueError: flags are missing, or say what cannot be.
+      ValueError: flags are missing, or out of range.
       OSError: a file cannot be read or written.
       ImportError: `--plot` without matplotlib.
     """
@@ -99,7 +99,7 @@ def _arguments(flags):
 
 
 def _machine(given):
-    """The machine of the flag; without one this machine is measured."""
+    """Returns the machine of the flag; without one, measures this machine."""
     if given is not None:
         return given
     return machine_calibration.cached() or machine_calibration.quick()
@@ -116,7 +116,7 @@ def _check_take_trees(names):
 
 
 def _on_tree(names, tree, arguments):
-    """Returns the heads of a tree; takes what is theirs out of arguments."""
+    """Returns the heads of a tree; moves their options out of arguments."""
     options = {
         "counts": arguments.pop("counts", None),
         "optimizer": arguments.pop("head_optimizer"),

@@ -1,10 +1,10 @@
-"""The parser of the command line, and what its commands have in common."""
+"""The parser of the command line, and of its commands."""
 
 import argparse
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what a command does first, and what is wrong in one line."""
+    """A parser whose help begins with the description; errors are a line."""
 
     def format_help(self):
         """Returns the help, whose first line is the description."""
@@ -20,15 +20,15 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(commands, name, text):
-    """Adds a command to what `add_subparsers` has returned.
+    """Adds a command to the result of `add_subparsers`.
 
     Args:
       commands: of the program, or of a command with commands.
       name: of the command.
-      text: what it does, for the help.
+      text: its description, for the help.
 
     Returns:
-      Its parser.
+      The parser of the command.
     """
     return commands.add_parser(
         name,

@@ -1,4 +1,4 @@
-"""The program `python -m tf_hsm`: its commands, and how it ends."""
+"""The program `python -m tf_hsm`: its commands, and its exit status."""
 
 import argparse
 import contextlib

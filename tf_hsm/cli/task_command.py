@@ -17,8 +17,8 @@ def run(flags):
     """Runs the task that the flags or TF_CONFIG name; ends the process.
 
     Raises:
-      ValueError: they name none, or not as they should.
-      OSError: the port cannot be had.
+      ValueError: they name no task, or are out of range.
+      OSError: another process has the port.
     """
     job, index, jobs = _task(flags)
     wait = ending.prepare(flags.with_parent)
@@ -43,7 +43,7 @@ def run(flags):
 
 
 def _config():
-    """With two threads at least for what other tasks ask of this one.
+    """Returns a configuration with two threads or more for requests of tasks.
 
     A worker waits on one of them for a step to end, which needs another when it
     sends tensors to the job ps: with one core, one thread, it never ends.
@@ -53,7 +53,7 @@ def _config():
 
 
 def _say(line):
-    """Prints in one piece: others may write to the same terminal."""
+    """Prints in one piece: other tasks may write to the same terminal."""
     print(f"{line}\n", end="", flush=True)
 
 

@@ -223,7 +223,7 @@ def _cost(tree, options):
 
 @contextlib.contextmanager
 def _progress(text):
-    """Writes to stderr, every few seconds, that something is being done."""
+    """Writes to stderr, every few seconds, a text and the seconds so far."""
     done, start = threading.Event(), time.monotonic()
 
     def report():

@@ -155,7 +155,7 @@ def _add_options(command):
 
 
 def _kinds():
-    """Returns what the help says of the texts that name a tree."""
+    """Returns the help on the texts that name a tree."""
     lines = ["a tree is an .npz file that `build` wrote, or one of"]
     for kind in KINDS.values():
         for text, meaning in kind.help.items():

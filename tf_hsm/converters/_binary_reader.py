@@ -5,6 +5,8 @@ import struct
 
 import numpy as np
 
+from tf_hsm.converters._converted_model import check_finite
+
 
 class BinaryReader:
     """Takes little-endian fields from the front of a file.
@@ -18,7 +20,7 @@ class BinaryReader:
 
         Args:
           file: a buffered file.
-          description: what the file should be, for messages.
+          description: the expected format, for messages.
         """
         self._file = file
         self._description = description
@@ -26,7 +28,7 @@ class BinaryReader:
 
     @property
     def remaining(self):
-        """The bytes that were not taken yet."""
+        """The number of bytes that are left."""
         return self._remaining
 
     def error(self, reason):
@@ -87,13 +89,7 @@ class BinaryReader:
         if self._file.readinto(array) != size:
             raise self.error(f"it was cut short while {name} was read")
         self._remaining -= size
-        is_bad = ~np.isfinite(array)
-        if is_bad.any():
-            row, column = np.unravel_index(np.argmax(is_bad), shape)
-            raise self.error(
-                f"{name} has {array[row, column]} at [{row}, {column}]; its "
-                "numbers must be finite"
-            )
+        check_finite(name, array, self.error)
         return array
 
     def _take(self, name, layout):

@@ -52,7 +52,7 @@ class Entries(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     settings: Settings
     words: Entries

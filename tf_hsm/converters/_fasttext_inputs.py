@@ -1,9 +1,9 @@
-"""The vectors that fastText puts in for a word and for a line of text.
+"""Input vectors of fastText for a word and for a line of text.
 
-A word is the mean of its own row of the input matrix and of those that its
-character n-grams are hashed to (Bojanowski et al., 2017: Enriching Word Vectors
-with Subword Information). A line is the mean of all rows of its words and of
-the vectors of its word n-grams (Joulin et al., 2017: Bag of Tricks for
+A word is the mean of its own row of the input matrix and of the rows to which
+its character n-grams are hashed (Bojanowski et al., 2017: Enriching Word
+Vectors with Subword Information). A line is the mean of all rows of its words
+and of the vectors of its word n-grams (Joulin et al., 2017: Bag of Tricks for
 Efficient Text Classification).
 """
 

@@ -5,12 +5,8 @@ import os
 
 import numpy as np
 
-from tf_hsm.converters import (
-    _binary_tree,
-    _fasttext_file,
-    _fasttext_inputs,
-)
-from tf_hsm.converters._converted_model import ConvertedModel
+from tf_hsm.converters import _fasttext_file, _fasttext_inputs
+from tf_hsm.converters._converted_model import ConvertedModel, to_tree
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,7 +57,7 @@ def from_fasttext(path, *, pinned=True) -> FastTextModel:
     supervised = contents.settings.supervised
     outputs = contents.labels if supervised else contents.words
     children = _merge(outputs.counts)
-    tree, weights = _binary_tree.to_tree(
+    tree, weights = to_tree(
         children, len(children) - 1, contents.outputs, side=1, pinned=pinned
     )
     return FastTextModel(
@@ -89,7 +85,7 @@ def _merge(counts):
 
     Returns:
       The nodes below each inner node, `[N - 1, 2]`, in the numbers of
-      `_binary_tree`; the last inner node is the root.
+      `to_tree`; the last inner node is the root.
     """
     num_classes = len(counts)
     counts = list(counts)

@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from tf_hsm.converters import _binary_tree
-from tf_hsm.converters._converted_model import ConvertedModel
+from tf_hsm.converters._converted_model import (
+    ConvertedModel,
+    check_finite,
+    to_tree,
+)
 
 
 def from_gensim(model, *, pinned=True) -> ConvertedModel:
@@ -46,9 +49,7 @@ def from_gensim(model, *, pinned=True) -> ConvertedModel:
         children, root = np.empty([0, 2], np.int64), 0
     else:
         children, root = _children(names, *_paths(words, names))
-    tree, weights = _binary_tree.to_tree(
-        children, root, vectors, side=0, pinned=pinned
-    )
+    tree, weights = to_tree(children, root, vectors, side=0, pinned=pinned)
     return ConvertedModel(tree, weights, names, inputs, names)
 
 
@@ -65,14 +66,8 @@ def _check_shapes(num_words, inputs, vectors):
             f"model.syn1 has the shape {list(vectors.shape)}; it must be that "
             f"of model.wv.vectors, {list(inputs.shape)}"
         )
-    for name, array in (("wv.vectors", inputs), ("syn1", vectors)):
-        is_bad = ~np.isfinite(array)
-        if is_bad.any():
-            row, column = np.unravel_index(np.argmax(is_bad), array.shape)
-            raise ValueError(
-                f"model.{name} has {array[row, column]} at [{row}, {column}]; "
-                "its numbers must be finite"
-            )
+    check_finite("model.wv.vectors", inputs)
+    check_finite("model.syn1", vectors)
 
 
 def _paths(words, names):
@@ -128,7 +123,7 @@ def _children(names, points, codes, ends):
 
     Returns:
       The nodes below each inner node, `[N - 1, 2]`, and the root, in the
-      numbers of `_binary_tree`.
+      numbers of `to_tree`.
 
     Raises:
       ValueError: the paths do not belong to one tree.

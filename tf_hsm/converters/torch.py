@@ -134,7 +134,7 @@ def _type_of(module):
 
 
 def _array(parameter):
-    """A copy of a parameter of either library, float64."""
+    """Returns a copy of a parameter of either library, float64."""
     if hasattr(parameter, "detach"):
         parameter = parameter.detach().cpu().double()
     return parameter.numpy().astype(np.float64)

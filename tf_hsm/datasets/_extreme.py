@@ -31,31 +31,31 @@ class ExtremeData:
     feature_values: np.ndarray
 
     def __len__(self):
-        """The number of examples."""
+        """Returns the number of examples."""
         return self.label_starts.size - 1
 
     def labels(self):
-        """`[examples, M]` int64: each one's labels, and then -1."""
+        """Returns the labels of each example, and then -1: `[examples, M]`."""
         return _lines.padded(self.label_starts, self.label_ids, -1)
 
     def padded_features(self):
-        """Ids `[examples, F]` int64 and values `[examples, F]` float32.
+        """Returns ids `[examples, F]` int64 and values float32.
 
         Each example begins with its own features, and ends with the id 0 and
         the value 0.
         """
-        return (
-            _lines.padded(self.feature_starts, self.feature_ids, 0),
-            _lines.padded(self.feature_starts, self.feature_values, 0),
-        )
+        return self._features().padded()
 
     def dense_inputs(self):
-        """`[examples, num_features]` float32: for small sets only."""
-        return _lines.dense(
+        """Returns `[examples, num_features]` float32; for small sets only."""
+        return self._features().dense()
+
+    def _features(self):
+        return _sparse.SparseRows(
+            self.num_features,
             self.feature_starts,
             self.feature_ids,
             self.feature_values,
-            self.num_features,
         )
 
 
@@ -104,95 +104,82 @@ def load_extreme(path, labels=None) -> ExtremeData:
 
 def _read_one(path):
     """Reads features and labels from one file."""
-    rows = _Rows(path)
-    for number, line in _lines.numbered_lines(path):
-        rows.add(number, line)
-    return rows.data()
+    labels, features = (_lines.Ragged(path, x) for x in ("label", "feature"))
+    values = []
+    sizes = None  # examples, features, labels
+    empty = []  # the numbers of the empty lines just before
 
-
-class _Rows:
-    """The contents of the lines read so far."""
-
-    def __init__(self, path):
-        self._path = path
-        self._sizes = None  # examples, features, labels
-        self._labels = _lines.Ragged(path, "label")
-        self._features = _lines.Ragged(path, "feature")
-        self._values = []
-        self._empty = []  # the numbers of the empty lines just before
-
-    def add(self, number, line):
-        """Reads a line."""
-        if number == 1:
-            self._sizes = _lines.whole_numbers(line, 3)
-            if self._sizes:
-                return
-            if _lines.whole_numbers(line, 2):
-                raise ValueError(
-                    f"{self._path} is one of two files, since its first line "
-                    "has two numbers: features and labels have a file each. "
-                    'Call load_extreme("trn_X_Xf.txt", labels="trn_X_Y.txt")'
-                )
-        if not line:
-            self._empty.append(number)
-            return
-        self._add_empty(len(self._empty))
-        labels, _, features = line.partition(" ")
-        if ":" in labels:
-            raise ValueError(
-                f"{self._path}, line {number} begins with the feature "
-                f"{labels!r}; labels stand first, and an example without any "
-                "begins with a space"
-            )
-        try:
-            self._labels.add(
-                number,
-                map(_lines.read_id, labels.split(",")) if labels else [],
-            )
-            ids, values = _lines.read_pairs(features, "feature")
-        except ValueError as error:
-            raise ValueError(
-                f"{self._path}, line {number} is not of the form "
-                f"'label,label feature:value feature:value': {error}"
-            ) from error
-        self._features.add(number, ids)
-        self._values.extend(values)
-
-    def _add_empty(self, count):
+    def add_empty(count):
         """Adds examples without labels and features for empty lines."""
-        if count and not self._sizes:
+        if count and not sizes:
             raise ValueError(
-                f"{self._path}, line {self._empty[0]} is empty; an example "
-                "without labels and features is a space"
+                f"{path}, line {empty[0]} is empty; an example without labels "
+                "and features is a space"
             )
-        for number in self._empty[:count]:
-            self._labels.add(number, [])
-            self._features.add(number, [])
-        self._empty = []
+        for number in empty[:count]:
+            labels.add(number, [])
+            features.add(number, [])
+        empty.clear()
 
-    def data(self):
-        """The data set, once all lines are read."""
-        if self._sizes:
-            # Other empty lines end the file.
-            missing = max(self._sizes[0] - len(self._labels), 0)
-            self._add_empty(min(missing, len(self._empty)))
-        examples = len(self._labels)
-        if self._sizes and examples != self._sizes[0]:
+    for number, line in _lines.numbered_lines(path):
+        if number == 1:
+            sizes = _read_sizes(path, line)
+            if sizes:
+                continue
+        if not line:
+            empty.append(number)
+            continue
+        add_empty(len(empty))
+        its_labels, ids, its_values = _read_example(path, number, line)
+        labels.add(number, its_labels)
+        features.add(number, ids)
+        values.extend(its_values)
+    if sizes:
+        # Other empty lines end the file.
+        add_empty(min(max(sizes[0] - len(labels), 0), len(empty)))
+        if len(labels) != sizes[0]:
             raise ValueError(
-                f"{self._path}: the first line says {self._sizes[0]} examples, "
-                f"but there are {examples}"
+                f"{path}: the first line says {sizes[0]} examples, but there "
+                f"are {len(labels)}"
             )
-        _, num_features, num_labels = self._sizes or (None, None, None)
-        features, feature_starts, num_features = self._features.arrays(
-            num_features
+    _, num_features, num_labels = sizes or (None, None, None)
+    feature_ids, feature_starts, num_features = features.arrays(num_features)
+    label_ids, label_starts, num_labels = labels.arrays(num_labels)
+    return ExtremeData(
+        num_features=num_features,
+        num_labels=num_labels,
+        label_starts=label_starts,
+        label_ids=label_ids,
+        feature_starts=feature_starts,
+        feature_ids=feature_ids,
+        feature_values=np.array(values, np.float32),
+    )
+
+
+def _read_sizes(path, line):
+    """Returns the three numbers of a first line; None if it is an example."""
+    if _lines.whole_numbers(line, 2):
+        raise ValueError(
+            f"{path} is one of two files, since its first line has two "
+            "numbers: features and labels have a file each. Call "
+            'load_extreme("trn_X_Xf.txt", labels="trn_X_Y.txt")'
         )
-        labels, label_starts, num_labels = self._labels.arrays(num_labels)
-        return ExtremeData(
-            num_features=num_features,
-            num_labels=num_labels,
-            label_starts=label_starts,
-            label_ids=labels,
-            feature_starts=feature_starts,
-            feature_ids=features,
-            feature_values=np.array(self._values, np.float32),
+    return _lines.whole_numbers(line, 3)
+
+
+def _read_example(path, number, line):
+    """Returns the labels, the features and their values on a line."""
+    labels, _, features = line.partition(" ")
+    if ":" in labels:
+        raise ValueError(
+            f"{path}, line {number} begins with the feature {labels!r}; labels "
+            "stand first, and an example without any begins with a space"
         )
+    try:
+        ids = [_lines.read_id(x) for x in labels.split(",")] if labels else []
+        return ids, *_lines.read_pairs(features, "feature")
+    except ValueError as error:
+        raise ValueError(
+            f"{path}, line {number} is not of the form "
+            f"'label,label feature:value feature:value': {error}"
+        ) from error

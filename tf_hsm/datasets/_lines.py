@@ -96,7 +96,7 @@ class Ragged:
         self._lines = []
 
     def __len__(self):
-        """The number of rows so far."""
+        """Returns the number of rows so far."""
         return len(self._lines)
 
     def add(self, number, ids):
@@ -137,15 +137,8 @@ class Ragged:
 
 
 def padded(starts, values, padding):
-    """The rows of values `[rows, longest]`, filled up with the padding."""
+    """Returns values `[rows, longest]`, short rows with padding behind."""
     sizes = np.diff(starts)
     filled = np.full([sizes.size, sizes.max(initial=0)], padding, values.dtype)
     filled[np.arange(filled.shape[1]) < sizes[:, np.newaxis]] = values
-    return filled
-
-
-def dense(starts, ids, values, columns):
-    """`[rows, columns]` float32 with the values, and zeros elsewhere."""
-    filled = np.zeros([starts.size - 1, columns], np.float32)
-    filled[np.repeat(np.arange(len(filled)), np.diff(starts)), ids] = values
     return filled

@@ -25,11 +25,11 @@ class SparseRows:
     values: np.ndarray
 
     def __len__(self):
-        """The number of rows."""
+        """Returns the number of rows."""
         return self.starts.size - 1
 
     def padded(self):
-        """Ids `[rows, F]` int64 and values `[rows, F]` float32.
+        """Returns ids `[rows, F]` int64 and values `[rows, F]` float32.
 
         Each row begins with its own ids, and ends with the id 0 and the value
         0.
@@ -40,10 +40,11 @@ class SparseRows:
         )
 
     def dense(self):
-        """`[rows, num_columns]` float32: for small matrices only."""
-        return _lines.dense(
-            self.starts, self.ids, self.values, self.num_columns
-        )
+        """Returns `[rows, num_columns]` float32; for small matrices only."""
+        filled = np.zeros([len(self), self.num_columns], np.float32)
+        rows = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        filled[rows, self.ids] = self.values
+        return filled
 
 
 def load_sparse(path) -> SparseRows:

@@ -46,8 +46,8 @@ def beam_search(
     codes stay what they are. Ties go to the lower code.
 
     The candidates come from the head's search for the best classes. The
-    search is told what each hypothesis needs to get among the best, and opens
-    no group of the tree that has no such class.
+    search gets a bound for each hypothesis, and opens no group of the tree in
+    which every class misses the bound.
 
     Args:
       step: a function `(classes, state) -> (hidden, state)` of

@@ -1,11 +1,10 @@
-"""Which classes could follow each hypothesis of a beam.
+"""Searches for the classes that could follow each hypothesis of a beam.
 
-A beam of width W keeps the W best of all candidates. Once W candidates are
-known, the worst of them is a bound: of the other hypotheses only those classes
-are wanted that get at least as far. So two searches are made: one for the most
-probable hypothesis of each entry of the batch, whose candidates are mostly
-among the best, and one for all others, which opens no group of the tree in
-which no class could pass its bound.
+A beam of width W keeps the W best of all candidates. The worst of any W known
+candidates is a bound for all others. So there are two searches: the first for
+the most probable hypothesis of each entry of the batch, whose candidates are
+mostly among the best, and the second for all other hypotheses. The second
+search opens only groups of the tree in which a class could reach its bound.
 """
 
 import tensorflow as tf
@@ -25,16 +24,15 @@ def find(best, hidden, live, ended, penalty):
         of `tf_hsm.hierarchical_softmax_top_k`, to the log-probabilities and the
         classes `[..., k]` of the best classes.
       hidden: `[batch, beam_width, D]`.
-      live: `[batch, beam_width]`, the log-probabilities of the hypotheses that
-        go on; minus infinity for the others.
-      ended: `[batch, beam_width]`, the scores of those that have ended; minus
-        infinity for the others.
+      live: `[batch, beam_width]`, the log-probabilities of live hypotheses;
+        minus infinity for ended ones.
+      ended: `[batch, beam_width]`, the scores of ended hypotheses; minus
+        infinity for live ones.
       penalty: a log-probability over this number is a score.
 
     Returns:
       Log-probabilities of the candidates, and their last classes, both
-      `[batch, beam_width, k]`. Minus infinity stands for those that are left
-      out.
+      `[batch, beam_width, k]`. Minus infinity stands for no candidate.
     """
     beam_width = live.shape[1]
     first = tf.argmax(live, 1)
@@ -56,5 +54,5 @@ def find(best, hidden, live, ended, penalty):
 
 
 def _bounds(live, bounds):
-    """The bounds of hypotheses that go on; of others, one that nothing has."""
+    """Returns the bounds of live hypotheses; for others, one out of reach."""
     return tf.where(live > NEVER, bounds, -NEVER)

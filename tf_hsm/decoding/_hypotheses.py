@@ -8,7 +8,7 @@ from tf_hsm.decoding import _sequences
 
 
 class Hypotheses(typing.NamedTuple):
-    """Those of each entry of the batch, best first.
+    """The hypotheses of each entry of the batch, best first.
 
     Attributes:
       classes: `[batch, beam_width, length]`.
@@ -27,15 +27,15 @@ class Hypotheses(typing.NamedTuple):
     is_live: tf.Tensor
 
     def of_live(self):
-        """The log-probabilities of those that go on, else minus infinity."""
+        """Returns log-probabilities; minus infinity for ended hypotheses."""
         return tf.where(self.is_live, self.log_probs, _sequences.NEVER)
 
     def of_ended(self):
-        """The log-probabilities of those that have ended."""
+        """Returns log-probabilities; minus infinity for live hypotheses."""
         return tf.where(self.is_live, _sequences.NEVER, self.log_probs)
 
     def sequences(self, head):
-        """Returns them as `Sequences`."""
+        """Returns the hypotheses as `Sequences`."""
         exists = self.log_probs > _sequences.NEVER
         return _sequences.Sequences(
             tf.where(exists[..., tf.newaxis], self.classes, _sequences.NONE),
@@ -45,7 +45,7 @@ class Hypotheses(typing.NamedTuple):
 
 
 def empty(first, beam_width, length):
-    """One hypothesis of no classes for each of the first classes `[batch]`."""
+    """Returns an empty hypothesis for each of the first classes `[batch]`."""
     is_first = tf.repeat(
         tf.range(beam_width)[tf.newaxis] == 0, tf.size(first), 0
     )
@@ -62,23 +62,23 @@ def empty(first, beam_width, length):
 
 
 def best(hypotheses, log_probs, classes, length, rules, ends_with):
-    """Chooses among those that have ended, and those with one class more.
+    """Chooses among ended hypotheses and live ones with one class more.
 
     Args:
       hypotheses: the `Hypotheses` so far.
       log_probs: `[batch, beam_width, k]`, with each of k classes more.
       classes: `[batch, beam_width, k]`, these classes.
-      length: how many classes those with one more have.
+      length: the number of classes of a hypothesis with one class more.
       rules: the `Rules`.
       ends_with: a function from classes to whether they end a hypothesis.
 
     Returns:
-      The new `Hypotheses`, and which of the old ones each goes on from, or is,
-      `[batch, beam_width]`.
+      The new `Hypotheses`, and the old hypothesis that each one extends or
+      repeats, `[batch, beam_width]`.
     """
     ended = hypotheses.of_ended()
     beam_width = ended.shape[1]
-    # The first of equal ones are taken.
+    # `tf.math.top_k` takes the first of equal scores.
     scores = _joined(
         ended / rules.penalty(hypotheses.lengths),
         log_probs / rules.penalty(length),

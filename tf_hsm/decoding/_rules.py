@@ -1,4 +1,4 @@
-"""What a beam search is asked for: which hypotheses, and how they score."""
+"""Rules of a beam search: its legal hypotheses, and their scores."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from tf_hsm.decoding import _sequences
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """The arguments of `beam_search` that say what a hypothesis is."""
+    """The arguments of `beam_search` that define a hypothesis."""
 
     length: int
     ends: tuple[int, ...]
@@ -21,7 +21,7 @@ class Rules:
 
     @classmethod
     def checked(cls, head, length, end, min_length, length_penalty, exclude):
-        """Takes what users pass; a ValueError where it is out of range."""
+        """Makes rules of arguments; a ValueError if one is out of range."""
         length = _checks.check_int("length", length, 1)
         min_length = _checks.check_int("min_length", min_length, 1)
         if min_length > length:
@@ -44,21 +44,21 @@ class Rules:
 
     @property
     def most_out(self):
-        """How many classes may be none at some position."""
+        """The number of classes that are illegal at some position."""
         ends = self.ends if self.min_length > 1 else ()
         return len({*self.exclude, *ends})
 
     def is_out(self, classes, length):
-        """Which classes may not be the last of hypotheses of this length."""
+        """Returns whether classes are illegal at the end of this length."""
         is_out = _sequences.is_one_of(classes, self.exclude)
         if self.min_length > 1:
             is_out |= self.ends_with(classes) & (length < self.min_length)
         return is_out
 
     def ends_with(self, classes):
-        """Which classes end a hypothesis."""
+        """Returns whether classes end a hypothesis."""
         return _sequences.is_one_of(classes, self.ends)
 
     def penalty(self, lengths):
-        """What a log-probability is divided by, float64."""
+        """Returns the divisors of log-probabilities, float64."""
         return ((5 + tf.cast(lengths, tf.float64)) / 6) ** self.length_penalty

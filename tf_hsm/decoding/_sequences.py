@@ -1,4 +1,4 @@
-"""What decoders take and return."""
+"""Arguments and results of decoders."""
 
 import collections.abc
 import typing
@@ -10,9 +10,9 @@ from tf_hsm import _checks
 from tf_hsm.layers import LabelTree
 from tf_hsm.runtime import arguments
 
-# What stands behind the end of a sequence.
+# The class behind the end of a sequence.
 NONE = np.int64(-1)
-# The log-probability of what is no sequence, in the type of their sums.
+# The log-probability of a missing sequence, in the type of sums.
 NEVER = np.float64(-np.inf)
 
 
@@ -32,7 +32,7 @@ class Sequences(typing.NamedTuple):
 
 
 def check_head(head, *methods):
-    """Raises a TypeError unless `head` answers as heads of tf_hsm.layers do."""
+    """Raises a TypeError unless `head` has the methods of a softmax."""
     for name in ("num_classes", *methods):
         if not hasattr(head, name):
             raise TypeError(
@@ -57,17 +57,6 @@ def check_takes_vectors(head):
         )
 
 
-def check_class(name, value, head):
-    """Returns a class as an int; a ValueError unless the head has it."""
-    value = _checks.check_int(name, value, 0)
-    if value >= head.num_classes:
-        raise ValueError(
-            f"{name} is {value}; the classes of the head are 0 to "
-            f"{head.num_classes - 1}"
-        )
-    return value
-
-
 def check_classes(name, values, head):
     """Returns a class or several as a tuple of ints, each one once.
 
@@ -90,7 +79,14 @@ def check_classes(name, values, head):
             f"{name} must be a class or a list of classes, not {values!r}"
         )
     values = [values] if np.ndim(values) == 0 else values
-    return tuple(dict.fromkeys(check_class(name, c, head) for c in values))
+    classes = dict.fromkeys(_checks.check_int(name, c, 0) for c in values)
+    for c in classes:
+        if c >= head.num_classes:
+            raise ValueError(
+                f"{name} is {c}; the classes of the head are 0 to "
+                f"{head.num_classes - 1}"
+            )
+    return tuple(classes)
 
 
 def is_one_of(classes, some):
@@ -115,7 +111,8 @@ def first_classes(start, state):
     start = tf.cast(arguments.integers(start, "start"), tf.int64)
     tensors = [tf.convert_to_tensor(x) for x in tf.nest.flatten(state)]
     if start.shape.rank == 0:
-        batch = tf.shape(tensors[0])[0] if _has_axis(tensors) else 1
+        has_axis = bool(tensors) and tensors[0].shape.rank != 0
+        batch = tf.shape(tensors[0])[0] if has_axis else 1
         start = tf.fill([batch], start)
     elif start.shape.rank != 1:
         raise ValueError(
@@ -132,10 +129,6 @@ def first_classes(start, state):
                 f"{', '.join(str(x.shape) for x in tensors)}"
             )
     return start
-
-
-def _has_axis(tensors):
-    return bool(tensors) and tensors[0].shape.rank != 0
 
 
 def read(step, classes, state):
@@ -178,7 +171,7 @@ def read(step, classes, state):
 
 
 def _like(old, new):
-    """A tensor of the new state, of the old one's shape."""
+    """Returns a tensor of the new state, of the old one's shape."""
     new = tf.convert_to_tensor(new)
     if new.dtype != old.dtype or not new.shape.is_compatible_with(old.shape):
         raise ValueError(
@@ -190,7 +183,7 @@ def _like(old, new):
 
 
 def empty(shape, length):
-    """Sequences of no classes, `[*shape, length]`."""
+    """Returns sequences of no classes, `[*shape, length]`."""
     return tf.fill([*shape, length], NONE)
 
 

@@ -159,7 +159,9 @@ class Trie(tf.Module):
         if allowed.dtype != tf.bool:
             items = arguments.integers(allowed, "allowed")
             if items.shape.rank == 2:
-                return _trie_masks.ListMask(self._spans, self._ranks(items))
+                return _trie_masks.NodeMask(
+                    self._spans, self._ranks(items), _trie_masks.count_listed
+                )
             allowed = self._mask_of(items)
         tf.debugging.assert_equal(
             tf.shape(allowed)[-1],
@@ -169,7 +171,9 @@ class Trie(tf.Module):
         by_rank = tf.cast(tf.gather(allowed, self._items, axis=-1), tf.int32)
         before = tf.cumsum(by_rank, -1)
         before = tf.pad(before, [*[[0, 0]] * (before.shape.rank - 1), [1, 0]])
-        return _trie_masks.NodeMask(self._spans, before)
+        return _trie_masks.NodeMask(
+            self._spans, before, _trie_masks.count_booleans
+        )
 
     def _ranks(self, items):
         """Returns the ranks of items, ascending; N for -1."""

@@ -1,4 +1,4 @@
-"""What may follow each hypothesis of a beam: any class, or a child in a trie.
+"""Tokens that may follow a hypothesis: any class, or a child in a trie.
 
 Both kinds have one interface. A hypothesis is a sequence of *tokens*: classes
 of the head, or nodes of the trie. The step reads the classes of tokens.
@@ -32,7 +32,7 @@ class AnyClass:
         return self._rules.ends_with(tokens)
 
     def candidates(self, hypotheses, hidden, length):
-        """Returns what may be among the best: log-probabilities and tokens.
+        """Returns log-probabilities and tokens that may be among the best.
 
         Args:
           hypotheses: the `Hypotheses` so far.
@@ -77,7 +77,7 @@ class ChildrenOnly:
         return self._trie.codes(tokens)
 
     def to_read(self, tokens):
-        """See `AnyClass`; the root stands for what is read first."""
+        """See `AnyClass`; the root stands for the class that is read first."""
         start = self._start[:, tf.newaxis]
         return tf.where(tf.equal(tokens, 0), start, self.classes(tokens))
 
@@ -106,7 +106,7 @@ def children(trie, mask, nodes):
 
 
 def check_constraint(constraint, allowed, head, length, end):
-    """Checks the arguments of a decoder that restrict what it emits.
+    """Checks the arguments of a decoder that restrict its classes.
 
     Returns:
       The `NodeMask`, or None where all items are allowed.

@@ -1,0 +1,313 @@
+"""Models that get a head for more classes, or for fewer, and train on."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.in_place_models import (
+    FORMS,
+    arguments,
+    fit,
+    layers_of,
+    make_model,
+)
+from tests.support.models import (
+    NUM_CLASSES,
+    STEPS,
+    WIDTH,
+    head_of,
+    make_data,
+    make_head,
+    sequential,
+)
+from tests.support.resized_models import (
+    CHANGES,
+    FEW,
+    KEEP,
+    TWO_STEPS,
+    assert_same_state,
+    data_of,
+    fit_eagerly,
+    of_layers,
+    two_heads,
+)
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm.layers import AdaptiveSoftmax
+
+MODEL_OPTIMIZERS = {
+    "rowwise_adagrad": OPTIMIZERS["rowwise_adagrad"],
+    "momentum": lambda: tf_hsm.optimizers.SGD(
+        keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.5), momentum=0.9
+    ),
+    "scaled": lambda: tf_hsm.optimizers.LossScaleOptimizer(
+        tf_hsm.optimizers.LazyAdam(0.02), dynamic_growth_steps=2
+    ),
+    "keras_nadam": lambda: keras.optimizers.Nadam(
+        0.02, gradient_accumulation_steps=2
+    ),
+}
+both = pytest.mark.parametrize("name", ["grow", "prune"])
+
+
+def check_goes_on(model, form, change):
+    """The new model trains as the old one does where nothing has changed."""
+    old_data = data_of(form, change)
+    new_data = data_of(form, change, change.classes)
+    old_tree = head_of(model).tree
+    fit(model, old_data, **TWO_STEPS)
+    changed = change.apply(model)
+    assert_same_state(changed, model, change.rows)
+    assert head_of(changed).tree == change.tree
+    assert head_of(model).tree == old_tree
+    np.testing.assert_array_equal(
+        fit(changed, new_data, **TWO_STEPS), fit(model, old_data, **TWO_STEPS)
+    )
+    assert_same_state(changed, model, change.rows)
+    # And learns the new classes, or the merged ones.
+    tokens, labels = make_data()
+    labels = change.classes[labels]
+    if change.verb == "grow":
+        labels = np.where(tokens % 3 == 1, NUM_CLASSES + tokens % 4, labels)
+    data = arguments(form, tokens, labels)
+    losses = fit(changed, data, epochs=6, batch_size=11)
+    assert losses[-1] < losses[0]
+
+
+@both
+@pytest.mark.parametrize(
+    "rule, form", zip(["rowwise_adagrad", "lazy_adam"], FORMS, strict=True)
+)
+def test_goes_on_in_place(name, rule, form):
+    check_goes_on(make_model(form, rule), form, CHANGES[name])
+
+
+@both
+@pytest.mark.parametrize(
+    "optimizer, form, eager",
+    [
+        ("rowwise_adagrad", "compile", True),
+        ("momentum", "endpoint", False),
+        ("scaled", "compile", False),
+        ("keras_nadam", "endpoint", True),
+    ],
+)
+def test_goes_on_with_the_optimizer_of_the_model(name, optimizer, form, eager):
+    model = make_model(
+        form,
+        own=False,
+        optimizer=MODEL_OPTIMIZERS[optimizer](),
+        compiling={"run_eagerly": eager},
+    )
+    check_goes_on(model, form, CHANGES[name])
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("own, form", zip([True, False], FORMS, strict=True))
+def test_saved_model(own, form, name, tmp_path):
+    """Saved, loaded, changed, trained, saved and loaded again."""
+    change = CHANGES[name]
+    old_data = data_of(form, change)
+    new_data = data_of(form, change, change.classes)
+    eagerly = {"run_eagerly": True}
+    model = make_model(form, "lazy_adam", own, compiling=eagerly)
+    fit(model, old_data, **TWO_STEPS)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    changed = change.apply(loaded)
+    assert_same_state(changed, model, change.rows)
+    losses = fit(changed, new_data, **TWO_STEPS)
+    if name == "drop":
+        assert head_of(changed).num_classes == FEW
+    else:
+        np.testing.assert_array_equal(losses, fit(model, old_data, **TWO_STEPS))
+    changed.save(tmp_path / "changed.keras")
+    again = keras.models.load_model(tmp_path / "changed.keras")
+    assert head_of(again).tree == change.tree
+    np.testing.assert_array_equal(
+        fit(again, new_data, **TWO_STEPS), fit(changed, new_data, **TWO_STEPS)
+    )
+
+
+@both
+def test_sequential_model_and_metrics(name):
+    """Its layers are others, of the same names; metrics follow."""
+    head = make_head(name="words")
+    model = sequential(
+        keras.layers.Embedding(NUM_CLASSES, WIDTH),
+        keras.layers.Dropout(0.5, seed=1),
+        head,
+    )
+    model.compile("adam", head.loss, metrics=[tf_hsm.metrics.Perplexity(head)])
+    tokens, labels = make_data()
+    fit_eagerly(model, {"x": tokens, "y": labels})
+    changed = CHANGES[name].apply(model)
+    assert isinstance(changed, keras.Sequential)
+    assert [x.name for x in changed.layers] == [x.name for x in model.layers]
+    assert changed.layers[0] is not model.layers[0]
+    assert changed(tokens).shape == (*labels.shape, WIDTH)
+    labels = CHANGES[name].classes[labels]
+    history = changed.fit(tokens, labels, verbose=0).history
+    assert set(history) == {"loss", "perplexity"}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("name", ["grow", "drop"])
+def test_before_training(name, compiled):
+    """A model that has no state yet, compiled or not."""
+    model = sequential(keras.layers.Embedding(NUM_CLASSES, 4), make_head())
+    if compiled:
+        model.compile("adam", head_of(model).loss)
+    changed = CHANGES[name].apply(model)
+    assert changed.compiled == compiled
+    sizes = {"grow": NUM_CLASSES + 4, "drop": FEW}
+    assert head_of(changed).num_classes == sizes[name]
+
+
+@both
+def test_outputs_that_ask_the_head(name):
+    """Answers of the head are answers of the new one."""
+    head = make_head()
+    tokens = keras.Input([STEPS], dtype="int32")
+    hidden = keras.layers.Embedding(NUM_CLASSES, WIDTH)(tokens)
+    model = keras.Model(
+        tokens,
+        [
+            head.predict_class(hidden),
+            head.log_probs(hidden),
+            *head.top_k(hidden, 3),
+        ],
+    )
+    change = CHANGES[name]
+    changed = change.apply(model)
+    num_classes = change.tree.num_classes
+    assert changed.output_shape[1] == (None, STEPS, num_classes)
+    assert num_classes != NUM_CLASSES
+    x, _ = make_data()
+    best, log_probs, _, classes = map(np.array, changed(x))
+    np.testing.assert_array_equal(best, np.argmax(log_probs, -1))
+    np.testing.assert_array_equal(classes[..., 0], best)
+    np.testing.assert_array_equal(
+        log_probs[..., change.classes[change.trained]],
+        np.array(model(x)[1])[..., change.trained],
+    )
+    assert len(layers_of(changed)) == 2
+
+
+@both
+def test_weight_decay_excludes_the_same(name):
+    head = make_head()
+    model = sequential(keras.layers.Embedding(NUM_CLASSES, WIDTH), head)
+    optimizer = keras.optimizers.SGD(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay([head.bias])
+    model.compile(optimizer, loss=head.loss)
+    tokens, labels = make_data()
+    fit_eagerly(model, {"x": tokens, "y": labels})
+    changed = CHANGES[name].apply(model)
+    bias = head_of(changed).bias
+    bias.assign(np.full(bias.shape, 3.0))
+    kernel = head_of(changed).kernel.numpy()
+    changed.optimizer.apply(
+        [keras.ops.zeros(v.shape) for v in changed.trainable_variables]
+    )
+    assert np.any(head_of(changed).kernel.numpy() != kernel)
+    np.testing.assert_array_equal(bias.numpy(), 3.0)
+
+
+@pytest.mark.parametrize("name", ["grow", "drop"])
+def test_one_of_two_heads(name):
+    model = two_heads()
+    changed = CHANGES[name].apply(model, head=model.layers[2])
+    sizes = {x.name: x.num_classes for x in changed.layers[1:]}
+    new_size = {"grow": NUM_CLASSES + 4, "drop": KEEP.size}[name]
+    assert sizes == {"one": NUM_CLASSES, "two": new_size}
+
+
+class Subclassed(keras.Model):
+    """A model whose layers are not known before it is called."""
+
+    def __init__(self):
+        super().__init__(name="mine")
+        self.head = make_head()
+        self(np.zeros([1, WIDTH], "f4"))
+
+    def call(self, inputs):
+        return self.head(inputs)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Around(keras.layers.Layer):
+    """A layer with a head of its own within."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.head = make_head(name="within")
+
+    def build(self, shape):
+        self.head.build(shape)
+
+    def call(self, inputs):
+        return self.head(inputs)
+
+    def compute_output_shape(self, shape):
+        return shape[:-1]
+
+
+def trained(optimizer, *below):
+    model = of_layers(*below, make_head())
+    model.compile(optimizer, head_of(model).loss)
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def frozen_since():
+    model = trained("adam", keras.layers.Dense(WIDTH, name="dense"))
+    model.layers[0].trainable = False
+    return model
+
+
+@both
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (Subclassed, "mine is neither a Sequ.* what head.{verb} returns"),
+        (
+            lambda: of_layers(Around(name="around")),
+            "within is within a layer that only its own class can copy",
+        ),
+        (
+            lambda: of_layers(keras.layers.Dense(3)),
+            "has no head of tf_hsm.layers",
+        ),
+        (two_heads, "has the heads one, two; say by head=... .* {verb}"),
+        (
+            lambda: trained(keras.optimizers.Adafactor()),
+            "adafactor.* has a state of rows together",
+        ),
+        (
+            lambda: trained(keras.optimizers.Adam(use_ema=True)),
+            "adam.* has use_ema",
+        ),
+        (frozen_since, "adam.* was built with other variables"),
+    ],
+    ids=itertools.count(),
+)
+def test_refused_models(name, make, message):
+    change = CHANGES[name]
+    with pytest.raises(ValueError, match=message.format(verb=change.verb)):
+        change.apply(make())
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("grow", "num_classes must be an integer, not Tree"),
+        ("prune", "adaptive: prune is not possible for AdaptiveSoftmax"),
+    ],
+)
+def test_an_adaptive_head_is_refused(name, message):
+    model = of_layers(AdaptiveSoftmax(30, cutoffs=[5], name="adaptive"))
+    with pytest.raises(ValueError, match=message):
+        CHANGES[name].apply(model)
