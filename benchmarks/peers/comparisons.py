@@ -101,12 +101,8 @@ def skip_gram(num_classes, num_words, folder, threads, pinned=True):
         "learning_rate": _LEARNING_RATE,
         "words": str(array),
         "pinned": False,
-        "lookup": True,
     }
-    of_ours = {
-        "ours, hidden given": ours | {"lookup": False},
-        "ours, skip-gram": ours,
-    }
+    of_ours = {"ours, skip-gram": ours}
     if pinned:
         of_ours["ours, pinned"] = ours | {"pinned": True}
     peer = spec | {

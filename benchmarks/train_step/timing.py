@@ -1,5 +1,7 @@
 """Times whole training steps side by side."""
 
+import functools
+
 import tensorflow as tf
 
 from benchmarks.common import (
@@ -41,17 +43,16 @@ def time_case(case, rule, settings):
 
     times, turns = {}, {}
     for name in settings.implementations:
-        step, refusal = _prepare(bench, case, rule, tree, rates[0], name)
+        prepare = _prepare_fit if name == steps.IN_FIT else _prepare
+        timed, refusal = prepare(bench, case, rule, tree, rates[0], name)
         if refusal:
             times[name] = {"refused": refusal}
         else:
             # A first step takes memory, and longer than the next ones: it
             # must not be the one that tells how many turns fit.
-            step(labels[0], inputs)
+            timed(labels[0], inputs)
             times[name] = None  # Keeps the order.
-            turns[name] = lambda turn, step=step: timing.seconds_of(
-                step, labels[turn], inputs
-            )
+            turns[name] = lambda turn, timed=timed: timed(labels[turn], inputs)
     samples = timing.interleave(
         turns, settings.repetitions, lambda: rates.append(probe.sample())
     )
@@ -69,7 +70,7 @@ def time_case(case, rule, settings):
 
 
 def _prepare(bench, case, rule, tree, rates, name):
-    """Returns (step, None), or (None, why it is refused)."""
+    """Returns (a function that times a step, None), or (None, the refusal)."""
     part = steps.estimated(name, rule, tree, case)
     optimizer = workbench.Shared(
         ("optimizer", steps.is_stock(name)),
@@ -85,10 +86,37 @@ def _prepare(bench, case, rule, tree, rates, name):
             # return.
             step(labels, inputs)[0].numpy()
 
-        return run
+        return functools.partial(timing.seconds_of, run)
 
     return bench.prepare(
         [workbench.parameters(tree.num_rows, case), optimizer],
+        limits.step_bytes(part),
+        limits.step_seconds(part, rates, case.dtype),
+        make_step,
+    )
+
+
+def _prepare_fit(bench, case, rule, tree, rates, name):
+    """Does the same for a model, which has weights of its own."""
+    part = steps.estimated(name, rule, tree, case)
+    num_bytes = implementations.parameter_bytes(tree.num_rows, case)
+    model = workbench.Shared(
+        "model",
+        num_bytes + part.slot_bytes,
+        lambda: steps.make_model(rule, tree, case),
+    )
+
+    def make_step(model):
+        model.make_train_function()  # what `fit` calls for each step
+
+        def timed(labels, inputs):
+            data = tf.data.Dataset.from_tensors((inputs, labels))
+            return timing.seconds_of(model.train_function, iter(data))
+
+        return timed
+
+    return bench.prepare(
+        [model],
         limits.step_bytes(part),
         limits.step_seconds(part, rates, case.dtype),
         make_step,
