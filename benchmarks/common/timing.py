@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-import tf_hsm
 from benchmarks.common import machine
 
 # A slow implementation is repeated only as often as fits into this, per phase.
@@ -65,43 +64,11 @@ def milliseconds(seconds):
     }
 
 
-def conditions(tree, work, rates, floors):
-    """What the JSON file says beside the times.
-
-    Args:
-      tree: the `tf_hsm.Tree`.
-      work: `floors.Work` of a batch.
-      rates: `floors.Rates`.
-      floors: a dict of `floors.Floor`.
-    """
-    return {
-        "tree": {
-            "rows": tree.num_rows,
-            "groups": tree.num_groups,
-            "depth": tree.depth,
-        },
-        "isa": tf_hsm.cpu_isa(),
-        "rates": rates._asdict(),
-        "work": {
-            "scored_rows": work.scored_rows.tolist(),
-            "touched_rows": work.touched_rows.tolist(),
-            "touched_groups": work.touched_groups,
-        },
-        "floors": {
-            name: {
-                "ms": 1000 * floor.seconds,
-                "memory_share": floor.memory_share,
-            }
-            for name, floor in floors.items()
-        },
-    }
-
-
-def seconds_of(step, *args, clock=time.perf_counter):
+def seconds_of(step, *args):
     """Returns how long one call takes."""
-    start = clock()
+    start = time.perf_counter()
     step(*args)
-    return clock() - start
+    return time.perf_counter() - start
 
 
 def peak_of(step, labels, inputs):

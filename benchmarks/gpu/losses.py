@@ -74,7 +74,6 @@ class Gather(Loss):
     """
 
     in_chunks = False
-    sparse = True
 
     def __init__(self, sizes, dtype, device):
         super().__init__()
@@ -110,21 +109,7 @@ class Gather(Loss):
         )
 
     def _rows(self, groups, weights):
-        return functional.embedding(groups, weights, sparse=self.sparse)
-
-
-class Compiled(Gather):
-    """The same by `torch.compile`, which may do without the copy.
-
-    It has no sparse gradients.
-    """
-
-    dense_gradients = 1
-    sparse = False
-
-    def __init__(self, sizes, dtype, device):
-        super().__init__(sizes, dtype, device)
-        self.forward = torch.compile(self.forward)
+        return functional.embedding(groups, weights, sparse=True)
 
 
 class Full(Loss):
@@ -173,7 +158,6 @@ class Full(Loss):
 LOSSES = {
     "adaptive": Adaptive,
     "gather": Gather,
-    "compiled": Compiled,
     "full": Full,
 }
 

@@ -1,17 +1,14 @@
 """Times the implementations of a case side by side."""
 
-import collections
-
-import tensorflow as tf
+import functools
 
 from benchmarks.common import (
+    case_bench,
     floors,
     implementations,
     limits,
-    machine,
     timing,
     workbench,
-    workloads,
 )
 
 _OPTIMIZERS = {"forward": None, "forward_backward": "sgd", "sgd": "sgd"}
@@ -23,60 +20,40 @@ def time_case(case, settings):
     To be called in a process of its own.
 
     Returns:
-      A dict that JSON can hold: "tree", "rates", "work", "floors" and
-      "phases": implementation -> phase -> {"ms", "samples_ms"} or {"refused"}.
+      A dict that JSON can hold: what `CaseBench.facts` returns, and "phases":
+      implementation -> phase -> {"ms", "samples_ms"} or {"refused"}.
     """
-    machine.use_threads(settings.threads)
-    bench = workbench.Workbench(limits.of(settings))
-    probe = floors.Probe(settings.threads, case.dtype)
-    rates = [probe.sample()]
-    tree = workloads.make_tree(case)
-    inputs = implementations.make_inputs(case)
-    rows = workloads.draw_labels(case, 1 + settings.repetitions)
-    labels = [tf.constant(row) for row in rows]
-    phases = collections.defaultdict(dict)
+    bench = case_bench.CaseBench(case, settings)
+    phases = {name: {} for name in settings.implementations}
     for phase in implementations.PHASES:
-        turns = {}
-        for name in settings.implementations:
-            step, refusal = _prepare(bench, case, tree, rates[0], name, phase)
-            if refusal:
-                phases[name][phase] = {"refused": refusal}
-            else:
-                turns[name] = lambda turn, step=step: timing.seconds_of(
-                    step, labels[turn], inputs
-                )
-        samples = timing.interleave(
-            turns, settings.repetitions, lambda: rates.append(probe.sample())
-        )
-        for name, seconds in samples.items():
-            phases[name][phase] = timing.milliseconds(seconds)
-    rates, work = floors.median(rates), floors.work(tree, rows[1])
-    sizes, itemsize = case.sizes, implementations.itemsize(case)
-    least = floors.floors(work, sizes.batch, sizes.width, itemsize, rates)
-    return {
-        **timing.conditions(tree, work, rates, least),
-        "phases": dict(phases),
-    }
+        times = bench.take_turns(functools.partial(_prepare, bench, phase))
+        for name, time in times.items():
+            phases[name][phase] = time
+
+    def make_floors(rates):
+        sizes, itemsize = case.sizes, implementations.itemsize(case)
+        work = bench.work
+        return floors.floors(work, sizes.batch, sizes.width, itemsize, rates)
+
+    return {**bench.facts(make_floors), "phases": phases}
 
 
-def _prepare(bench, case, tree, rates, name, phase):
-    """Returns (step, None), or (None, why the step is refused)."""
+def _prepare(bench, phase, name):
+    """Returns (a function that times a step, None), or (None, the refusal)."""
+    case, tree = bench.case, bench.tree
     implementation = implementations.IMPLEMENTATIONS[name]
-    part = _estimated(name, phase, tree, case)
+    what = {"ours": "hierarchical", "chunked": "full"}.get(name, name)
+    part = limits.estimated(what, tree, case, _OPTIMIZERS[phase])
+    if phase == "forward":
+        part = part.untrained()
     parameters = workbench.parameters(
         implementation.num_rows(tree), case, not implementation.sparse
     )
-    return bench.prepare(
-        [parameters],
-        limits.step_bytes(part),
-        limits.step_seconds(part, rates, case.dtype),
-        lambda made: implementations.make_step(
+
+    def make_step(made):
+        step = implementations.make_step(
             implementation.loss, phase, made, tree, case
-        ),
-    )
+        )
+        return functools.partial(timing.seconds_of, step)
 
-
-def _estimated(name, phase, tree, case):
-    what = {"ours": "hierarchical", "chunked": "full"}.get(name, name)
-    part = limits.estimated(what, tree, case, _OPTIMIZERS[phase])
-    return part.untrained() if phase == "forward" else part
+    return bench.prepare([parameters], part, make_step)

@@ -32,9 +32,6 @@ class Comparison(NamedTuple):
 def adaptive(workload, folder, turns, threads):
     """One step of our loss, of our adaptive softmax, and of PyTorch's.
 
-    Ours is measured with the same cutoffs, and with as many that are chosen by
-    a cost model.
-
     Args:
       workload: the name of a workload with cutoffs.
       folder: where to write the labels.
@@ -63,10 +60,6 @@ def adaptive(workload, folder, turns, threads):
         {
             "ours": ("peers.ours", ours),
             "ours, adaptive": ("peers.adaptive", torch),
-            "ours, auto cutoffs": (
-                "peers.adaptive",
-                torch | {"cutoffs": len(sizes.cutoffs)},
-            ),
             "pytorch": ("peers.torch_adaptive", torch),
         },
         of_single_steps=True,

@@ -34,17 +34,18 @@ def compare(python, threads, num_train=_TRAIN, num_labels=_LABELS):
       Name -> {"precisions": P@1, P@3 and P@5 in percent, "version", and the
       times of `label_runs.run`}; or {"missing": a distribution}.
     """
-    tree = tf_hsm.Tree.balanced(num_labels, 10)
-    source = label_examples.Source(tree, _WIDTH, _MOST)
-    train, test = source.draw(num_train, 1), source.draw(_TEST, 2)
+    tree = tf_hsm.Tree.balanced(num_labels, label_examples.GROUP)
+    source = label_examples.Source(num_labels, _WIDTH, _MOST)
+    train_inputs, train_labels = source.draw(num_train, 1)
+    test_inputs, test_labels = source.draw(_TEST, 2)
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         data, tree_file = (f"{folder}/{n}.npz" for n in ("data", "tree"))
         np.savez(
             data,
-            train_inputs=train.inputs,
-            train_labels=train.labels,
-            test_inputs=test.inputs,
+            train_inputs=train_inputs,
+            train_labels=train_labels,
+            test_inputs=test_inputs,
         )
         tree.save(pathlib.Path(tree_file))
         spec = {
@@ -67,7 +68,7 @@ def compare(python, threads, num_train=_TRAIN, num_labels=_LABELS):
                 process.close()
             found = np.array(trained.pop("found"))
             results[name] = trained | {
-                "precisions": label_examples.precisions(test.labels, found),
+                "precisions": label_examples.precisions(test_labels, found),
                 "version": process.facts["version"],
             }
     return results

@@ -116,7 +116,6 @@ def adaptive(oracle, b, label):
 ORACLES = {
     "adaptive": adaptive,
     "gather": gather,
-    "compiled": gather,
     "full": full,
 }
 

@@ -132,14 +132,6 @@ def test_it_extrapolates_from_chunks():
     assert "30 of 32 examples" in result["part"]
 
 
-def test_what_runs_out_of_memory_is_refused(monkeypatch):
-    def fail(*_):
-        raise torch.OutOfMemoryError("CUDA out of memory.\nand more")
-
-    monkeypatch.setattr(LOSSES["full"], "step", fail)
-    assert measure() == {"refused": "CUDA out of memory."}
-
-
 def test_our_figures_are_read(tmp_path):
     path = tmp_path / "gpu.txt"
     path.write_text(OURS)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import floors, implementations, workloads
+from benchmarks.common import floors, workloads
 from benchmarks.top_k import (
     calls,
     heads,
@@ -163,23 +163,6 @@ def test_other_results_are_told():
         "complete": 0.5,
         "proved": 0.2,
     }
-
-
-def test_the_full_softmax_is_one(monkeypatch):
-    benchmarks.measure_here(monkeypatch)
-    head = benchmarks.make_head(benchmarks.random_source(num_classes=50))
-    parameters = implementations.make_parameters(50, head)
-    function = top_k_implementations.make(
-        "full softmax + top_k", head, 50, 20, parameters
-    )
-    log_probs, classes = function(head.inputs)
-    np.testing.assert_allclose(np.exp(log_probs).sum(1), 1, rtol=1e-5)
-    logits = head.inputs.numpy() @ parameters.weights.numpy().T
-    np.testing.assert_allclose(
-        np.diff(log_probs),
-        np.diff(np.take_along_axis(logits, classes.numpy(), 1)),
-        atol=1e-5,
-    )
 
 
 @pytest.mark.parametrize(
