@@ -66,7 +66,7 @@ def adaptive(workload, folder, turns, threads):
     )
 
 
-def skip_gram(num_classes, num_words, folder, threads, pinned=True):
+def skip_gram(num_classes, num_words, folder, threads):
     """Training on the pairs of neighbours of a corpus, with a Huffman tree.
 
     The words are drawn like zipf labels. The classes are those that occur,
@@ -78,8 +78,6 @@ def skip_gram(num_classes, num_words, folder, threads, pinned=True):
       num_words: the size of the corpus, rounded down to whole lines.
       folder: where to write the corpus.
       threads: how many CPUs each may use.
-      pinned: whether ours runs on the pinned tree too, which has one vector
-        per binary node, like the peers' trees.
     """
     sizes = workloads.WORKLOADS["deep"]
     num_classes = num_classes or sizes.num_classes
@@ -95,9 +93,6 @@ def skip_gram(num_classes, num_words, folder, threads, pinned=True):
         "words": str(array),
         "pinned": False,
     }
-    of_ours = {"ours, skip-gram": ours}
-    if pinned:
-        of_ours["ours, pinned"] = ours | {"pinned": True}
     peer = spec | {
         "text": str(text),
         "lines": len(words),
@@ -111,10 +106,9 @@ def skip_gram(num_classes, num_words, folder, threads, pinned=True):
         ("train",),
         "ours, skip-gram",
         {
-            **{
-                name: ("peers.skip_gram", spec)
-                for name, spec in of_ours.items()
-            },
+            "ours, skip-gram": ("peers.skip_gram", ours),
+            # One vector for each binary node, like the peers' trees.
+            "ours, pinned": ("peers.skip_gram", ours | {"pinned": True}),
             "gensim": ("peers.gensim_skip_gram", peer),
             "fasttext": ("peers.fasttext_skip_gram", peer),
         },

@@ -34,11 +34,6 @@ _CLASSES = flags.DEFINE_integer(
 _WORDS = flags.DEFINE_integer(
     "words", 500_000, "Words in the corpus of deep.", lower_bound=10_000
 )
-_PINNED = flags.DEFINE_boolean(
-    "pinned",
-    True,
-    "Whether ours runs on a pinned tree too, in deep: one vector per node.",
-)
 _REPETITIONS = count_flags.define(
     "repetitions", 5, "Turns timed for each figure."
 )
@@ -116,7 +111,6 @@ def main(_):
                     _WORDS.value,
                     folder,
                     threads,
-                    _PINNED.value,
                 )
             else:
                 # The threads of PyTorch are slow at first.
