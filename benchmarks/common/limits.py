@@ -10,21 +10,6 @@ from tf_hsm.estimation.setting import Setting
 # Allocators round up, and the rest of the machine is not idle.
 _USABLE_SHARE = 0.9
 
-_OPTIMIZERS = {"forward": None, "forward_backward": "sgd", "sgd": "sgd"}
-
-
-def part_of(name, phase, tree, case):
-    """Estimates a step of an implementation, ours or one of `peers.PEERS`.
-
-    Returns:
-      A `tf_hsm.estimation.part.Part`.
-    """
-    what = {"ours": "hierarchical", "chunked": "full", "torch": "full"}.get(
-        name, name
-    )
-    part = estimated(what, tree, case, _OPTIMIZERS[phase])
-    return part.untrained() if phase == "forward" else part
-
 
 def estimated(what, tree, case, optimizer, rule=None):
     """Estimates a step of a head.

@@ -36,13 +36,12 @@ def cases(names, tree=None, labels=None):
         sys.exit(str(error))
 
 
-def settings(implementations, **others):
-    """Makes `timing.Settings` of the flags, the implementations and others."""
+def settings(implementations):
+    """Makes `timing.Settings` of the flags and the implementations."""
     return timing.Settings(
         tuple(implementations),
         _REPETITIONS.value,
         command.threads(),
         _MEMORY_LIMIT.value and 1e9 * _MEMORY_LIMIT.value,
         _TIME_LIMIT.value,
-        **others,
     )

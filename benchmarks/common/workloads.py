@@ -109,8 +109,8 @@ def cases(workloads, tree, labels, dtype):
     """
     for name in workloads:
         _check("workload", name, WORKLOADS)
-    if tree and not tree.startswith(("balanced:", "depth:")):
-        _check("tree", tree, [*TREES, "balanced:K", "depth:L"])
+    if tree and not tree.startswith("balanced:"):
+        _check("tree", tree, [*TREES, "balanced:K"])
     kinds = {None: None, "both": LABELS}.get(labels, (labels,))
     return [
         Case(name, tree_name, kind, dtype)
@@ -123,32 +123,13 @@ def cases(workloads, tree, labels, dtype):
 def make_tree(case):
     """Builds the tree of a case.
 
-    "balanced:K" has groups of K, "depth:L" has L levels of fanouts that are as
-    even as can be.
+    "balanced:K" has groups of K.
     """
     name, _, number = case.tree.partition(":")
     num_classes = case.sizes.num_classes
     if name == "balanced":
         return Tree.balanced(num_classes, int(number))
-    if name == "depth":
-        branching = even_branching(num_classes, int(number))
-        return Tree.balanced(num_classes, branching)
     return TREES[name](num_classes)
-
-
-def even_branching(num_classes, depth):
-    """Returns a fanout per level, about N^(1 / depth), that reach N classes.
-
-    They differ by at most 1, the larger ones first, and no fewer of these would
-    reach all classes.
-    """
-    small = round(num_classes ** (1 / depth))
-    while small**depth > num_classes:
-        small -= 1
-    larger = 0
-    while (small + 1) ** larger * small ** (depth - larger) < num_classes:
-        larger += 1
-    return [small + 1] * larger + [small] * (depth - larger)
 
 
 def zipf_counts(num_classes):

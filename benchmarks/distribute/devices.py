@@ -1,7 +1,5 @@
 """Times steps on virtual devices of one process against one variable."""
 
-import time
-
 import numpy as np
 import tensorflow as tf
 
@@ -73,48 +71,3 @@ def compared(seconds, others):
     turns = min(len(seconds), len(others))
     ratios = np.divide(seconds[:turns], others[:turns])
     return timing.milliseconds(seconds) | {"x_one": float(np.median(ratios))}
-
-
-def trace(sizes, count, threads):
-    """Measures how long it takes until a head on many devices makes steps.
-
-    To be called in a process of its own.
-
-    Returns:
-      "plan", "build", "trace", and "first_call", of the first step: seconds,
-      and "cpu_seconds" of the process, which depend less on other processes.
-    """
-    machine.use_threads(threads)
-    cpus = machine.use_cpus(count)
-    tree = sizes.tree
-    clock = _Clock()
-    plan = distribute.plan(tree, cpus)
-    clock.lap("plan")
-    head = steps.make_head(tree, sizes.width, plan)
-    clock.lap("build")
-    step = steps.make_step(head, sizes)
-    clock.lap("trace")
-    labels = steps.draw_labels("uniform", plan, 1, sizes.batch)
-    step(sizes.inputs(), tf.constant(labels[0], tf.int64))
-    clock.lap("first_call")
-    return clock.seconds
-
-
-class _Clock:
-    def __init__(self):
-        self.seconds = {}
-        self._last = self._now()
-
-    def lap(self, name):
-        now = self._now()
-        self.seconds[name] = {
-            name: float(took)
-            for name, took in zip(
-                ("seconds", "cpu_seconds"), now - self._last, strict=True
-            )
-        }
-        self._last = now
-
-    @staticmethod
-    def _now():
-        return np.array([time.perf_counter(), time.process_time()])

@@ -10,46 +10,41 @@ from benchmarks.distribute import devices, network, servers, steps
 from tf_hsm import distribute
 
 # The first steps send functions, and open connections.
-WARM_UP = 4
+_WARM_UP = 4
 # Until the last acknowledgements are sent, in seconds.
 _SETTLE = 0.03
 _FLOAT, _LABEL = 4, 8
 
 
-def measure(sizes, count, repetitions, optimizer="rowwise_adagrad"):
+def measure(sizes, count, repetitions):
     """Makes steps of a head on servers, and of one variable here, in turns.
 
     Returns:
-      "one" and "on_servers": what `take_turns` returns; the latter also with
-      "bound" and "bytes_x_bound". "idle_bytes": what is sent in a second
-      without steps.
+      "one" and "on_servers": a result of `devices.compared`, "bytes" and
+      "samples_bytes"; the latter also with "bound" and "bytes_x_bound".
     """
     sizes = steps.Sizes(*sizes)
     tree = sizes.tree
     with servers.Servers(count) as cluster:
         plan = distribute.plan(tree, cluster.devices)
-        functions = steps.make_steps(
-            tree, sizes, {"one": None, "on_servers": plan}, optimizer
-        )
+        functions = {
+            name: steps.make_step(
+                steps.make_head(tree, sizes.width, spread), sizes
+            )
+            for name, spread in (("one", None), ("on_servers", plan))
+        }
         labels = steps.draw_labels(
-            "uniform", plan, WARM_UP + repetitions, sizes.batch
+            "uniform", plan, _WARM_UP + repetitions, sizes.batch
         )
-        results = take_turns(functions, sizes.inputs(), labels)
-        idle = network.sent_bytes()
-        time.sleep(1)
-        idle = network.sent_bytes() - idle
+        results = _take_turns(functions, sizes.inputs(), labels)
     sharded = results["on_servers"]
-    sharded["bound"] = bound(plan, sizes, labels[WARM_UP:])
+    sharded["bound"] = bound(plan, sizes, labels[_WARM_UP:])
     sharded["bytes_x_bound"] = sharded["bytes"] / sharded["bound"]
-    return results | {"idle_bytes": idle}
+    return results
 
 
-def take_turns(functions, inputs, labels):
-    """Makes steps in turns, the first ones to warm up.
-
-    Returns:
-      Name -> what `devices.compared` returns, "bytes" and "samples_bytes".
-    """
+def _take_turns(functions, inputs, labels):
+    """Makes steps in turns, the first ones to warm up."""
     seconds = {name: [] for name in functions}
     sent = {name: [] for name in functions}
     for row in labels:
@@ -61,11 +56,11 @@ def take_turns(functions, inputs, labels):
             sent[name].append(network.sent_bytes() - before)
     return {
         name: devices.compared(
-            seconds[name][WARM_UP:], seconds["one"][WARM_UP:]
+            seconds[name][_WARM_UP:], seconds["one"][_WARM_UP:]
         )
         | {
-            "bytes": statistics.median(sent[name][WARM_UP:]),
-            "samples_bytes": sent[name][WARM_UP:],
+            "bytes": statistics.median(sent[name][_WARM_UP:]),
+            "samples_bytes": sent[name][_WARM_UP:],
         }
         for name in functions
     }

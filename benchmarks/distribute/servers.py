@@ -1,7 +1,5 @@
 """Processes that serve tasks of a cluster on this machine."""
 
-import pathlib
-import re
 import socket
 import subprocess
 import sys
@@ -31,25 +29,6 @@ class Servers:
             tf.train.ClusterSpec({"ps": addresses})
         )
         self.devices = [f"/job:ps/task:{i}" for i in range(count)]
-
-    def memory(self):
-        """Bytes that each has "now"; "peak": at most since `restart_peaks`."""
-        texts = [
-            pathlib.Path(f"/proc/{process.pid}/status").read_text()
-            for process in self._processes
-        ]
-        return {
-            name: [
-                1024 * int(re.search(rf"{field}:\s*(\d+)", text)[1])
-                for text in texts
-            ]
-            for name, field in (("now", "VmRSS"), ("peak", "VmHWM"))
-        }
-
-    def restart_peaks(self):
-        """Forgets the peaks so far."""
-        for process in self._processes:
-            pathlib.Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
     def __enter__(self):
         """Returns itself."""

@@ -31,10 +31,10 @@ class Sizes(NamedTuple):
         return tf.constant(rng.normal(size=(self.batch, self.width)), "float32")
 
 
-def make_head(tree, width, plan=None, optimizer="rowwise_adagrad"):
+def make_head(tree, width, plan=None):
     """Returns a built `HierarchicalSoftmax`, which makes its steps in place."""
     head = tf_hsm.layers.HierarchicalSoftmax(
-        tree, plan=plan, optimizer=optimizer
+        tree, plan=plan, optimizer="rowwise_adagrad"
     )
     head.build([None, width])
     return head
@@ -58,14 +58,6 @@ def make_step(head, sizes):
         tf.TensorSpec([sizes.batch, sizes.width], tf.float32),
         tf.TensorSpec([sizes.batch], tf.int64),
     )
-
-
-def make_steps(tree, sizes, plans, optimizer):
-    """Returns a step on `tree` for each plan, by the names of the plans."""
-    return {
-        name: make_step(make_head(tree, sizes.width, plan, optimizer), sizes)
-        for name, plan in plans.items()
-    }
 
 
 def counts_of(kind, tree):

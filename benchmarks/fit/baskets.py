@@ -32,7 +32,6 @@ def dependencies(folder):
         "training": examples(training, ids, rng),
         "held_out": examples(held_out, ids, rng),
         "num_classes": len(ids),
-        "contexts_are_classes": True,
         "is_bag": True,
     }
 

@@ -29,11 +29,6 @@ def layer(name, task, seed):
     return LAYERS[name](task, seed)
 
 
-def applies(name, task):
-    """Whether a task has what a head needs."""
-    return name != "taxonomy" or task.parents is not None
-
-
 def attach(head, contexts, hidden, rate):
     """Returns the `Candidate` of a layer.
 
@@ -92,7 +87,9 @@ def _adaptive(task, seed):
 
 def _two_level(task, seed):
     del seed
-    return _with_counts(tf_hsm.Tree.two_level(task.num_classes), task)
+    return tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(task.num_classes), counts=task.counts
+    )
 
 
 def _from_counts(task, seed):
@@ -110,16 +107,6 @@ def _from_data(task, seed):
     return tf_hsm.layers.HierarchicalSoftmax(tree)
 
 
-def _taxonomy(task, seed):
-    del seed
-    tree = tf_hsm.Tree.from_parents(task.parents, classes=task.node_classes)
-    return _with_counts(tree, task)
-
-
-def _with_counts(tree, task):
-    return tf_hsm.layers.HierarchicalSoftmax(tree, counts=task.counts)
-
-
 LAYERS = {
     "dense": _dense,
     "dense_counts": _dense_counts,
@@ -128,5 +115,4 @@ LAYERS = {
     "two_level": _two_level,
     "from_counts": _from_counts,
     "from_data": _from_data,
-    "taxonomy": _taxonomy,
 }

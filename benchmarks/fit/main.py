@@ -1,7 +1,7 @@
 """Is a tree as good as the full softmax? After equal steps and equal time.
 
     bazel run //benchmarks:fit
-    bazel run //benchmarks:fit -- --tasks=wordnet --steps=300 --seeds=1
+    bazel run //benchmarks:fit -- --tasks=synthetic --steps=300 --seeds=1
 
 Trains the same body with one head after another on the same batches. Each run
 is written to results.json in --results at its end. The same command again goes
@@ -18,7 +18,6 @@ from absl import app, flags
 
 from benchmarks.common import command, count_flags, machine, name_flags
 from benchmarks.fit import heads, measures, report, tasks, training
-from examples.common import files
 
 _TASKS = name_flags.define("tasks", tasks.MAKERS, "Tasks to train on.")
 _HEADS = name_flags.define("heads", heads.LAYERS, "Heads to train.")
@@ -40,39 +39,10 @@ _RATE = flags.DEFINE_float(
     "log-frequency biases is best, for each task.",
     lower_bound=0,
 )
-_RATES = flags.DEFINE_list(
-    "rates", [], "Learning rates of some heads, such as dense:1e-3."
-)
-_CLOCK = flags.DEFINE_enum(
-    "clock",
-    "seconds",
-    ["seconds", "cpu_seconds"],
-    "The time that is equal: on the clock, or of all CPUs together, which "
-    "other processes disturb less.",
-)
 _RESULTS_FOLDER = flags.DEFINE_string(
     "results", "fit_results", "Folder of results.json and the picture."
 )
 _RESULTS = "results.json"
-
-
-def _parse_rates(entries):
-    pairs = [entry.split(":") for entry in entries]
-    return {head: float(rate) for head, rate in pairs}
-
-
-def _are_rates(entries):
-    try:
-        return set(_parse_rates(entries)) <= set(heads.LAYERS)
-    except ValueError:
-        return False
-
-
-flags.register_validator(
-    "rates",
-    _are_rates,
-    "must be entries HEAD:RATE, each with the name of a head",
-)
 
 
 def main(_):
@@ -89,7 +59,7 @@ def main(_):
         for name in _TASKS.value:
             task = tasks.load(name)
             print(_description(name, task), flush=True)
-            for settings in _all_settings(name, task):
+            for settings in _all_settings(name):
                 run = _find_or_train(name, task, settings, results, path)
                 shown.append(run)
                 figures.add("runs", run)
@@ -99,8 +69,7 @@ def main(_):
         _show(shown, folder)
 
 
-def _all_settings(name, task):
-    rates = _parse_rates(_RATES.value)
+def _all_settings(name):
     rate = tasks.RATES[name] if _RATE.value is None else _RATE.value
     return [
         training.Settings(
@@ -110,12 +79,10 @@ def _all_settings(name, task):
             epochs=_EPOCHS.value or 0,
             batch=_BATCH.value,
             width=_WIDTH.value,
-            rate=rates.get(head, rate),
-            dropout=tasks.DROPOUT.get(name, 0.0),
+            rate=rate,
         )
         for seed in range(_SEEDS.value)
         for head in _HEADS.value
-        if heads.applies(head, task)
     ]
 
 
@@ -129,7 +96,7 @@ def _find_or_train(name, task, settings, results, path):
     def progress(point):
         print(
             f"  {name}, {settings.head}, seed {settings.seed}: "
-            f"{point['steps']:,} steps, {point['seconds']:.1f} s, "
+            f"{point['steps']:,} steps, {point['cpu_seconds']:.1f} s, "
             f"perplexity {point['perplexity']:,.1f}",
             flush=True,
         )
@@ -138,7 +105,9 @@ def _find_or_train(name, task, settings, results, path):
     found = training.train(task, settings, progress)
     run = {**key, "optimum": task.optimum, "load_average": load, **found}
     results.append(run)
-    files.write_json(path, results)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(results, indent=1) + "\n")
+    unfinished.rename(path)
     return run
 
 
@@ -153,10 +122,10 @@ def _show(runs, folder):
     for name in dict.fromkeys(run["task"] for run in runs):
         for measure in _MEASURES.value:
             of_task = [run for run in runs if run["task"] == name]
-            text = report.table(name, of_task, measure, _CLOCK.value)
+            text = report.table(name, of_task, measure)
             print(f"\n{text}", flush=True)
     if runs:
-        picture = report.draw(folder / "curves.png", runs, _CLOCK.value)
+        picture = report.draw(folder / "curves.png", runs)
         print(f"\n{folder / _RESULTS}", picture or "", flush=True)
 
 

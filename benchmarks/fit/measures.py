@@ -44,13 +44,13 @@ def at_steps(run, steps, name):
     return values.get(steps)
 
 
-def elapsed(run, steps, clock):
-    """Returns the seconds that a run takes to its tree and so many steps."""
-    seconds = at_steps(run, steps, clock)
+def elapsed(run, steps):
+    """Returns the CPU seconds that a tree and so many steps take."""
+    seconds = at_steps(run, steps, "cpu_seconds")
     return None if seconds is None else run["tree_seconds"] + seconds
 
 
-def at_seconds(run, seconds, name, clock):
+def at_seconds(run, seconds, name):
     """Returns a measure of a run when it has taken so many seconds.
 
     Between two points of the curve the measure, of perplexity its logarithm,
@@ -60,7 +60,6 @@ def at_seconds(run, seconds, name, clock):
       run: has "curve" and "tree_seconds", the time before the first step.
       seconds: of making the tree and of training.
       name: one of `NAMES`.
-      clock: "seconds" or "cpu_seconds".
 
     Returns:
       `(value, is_last)`. `is_last` says that the run ends before that time, so
@@ -68,7 +67,7 @@ def at_seconds(run, seconds, name, clock):
       after that time.
     """
     left = seconds - run["tree_seconds"]
-    times = [point[clock] for point in run["curve"]]
+    times = [point["cpu_seconds"] for point in run["curve"]]
     values = [point[name] for point in run["curve"]]
     if left < times[0]:
         return None, False

@@ -9,7 +9,7 @@ _REFERENCES = ("from_data", "from_counts")
 _NONE = "-"
 
 
-def table(name, runs, measure, clock):
+def table(name, runs, measure):
     """Returns the table of a task for one measure, as text.
 
     Values are medians over the seeds. "<=" marks a head whose training ended
@@ -19,7 +19,6 @@ def table(name, runs, measure, clock):
       name: of the task.
       runs: of the task, dicts as `results.json` has them.
       measure: one of `measures.NAMES`.
-      clock: "seconds" or "cpu_seconds".
     """
     by_head = _by_head(runs)
     reference = next((h for h in _REFERENCES if h in by_head), None)
@@ -40,7 +39,7 @@ def table(name, runs, measure, clock):
     for head, seeds in by_head.items():
         last_points = [run["curve"][-1] for run in seeds.values()]
         trees = [run["tree_seconds"] for run in seeds.values()]
-        steps = [1e3 * p[clock] / p["steps"] for p in last_points]
+        steps = [1e3 * p["cpu_seconds"] / p["steps"] for p in last_points]
         row = [head, *(f"{statistics.median(t):.1f}" for t in (trees, steps))]
         for mark in marks:
             values = [
@@ -49,9 +48,7 @@ def table(name, runs, measure, clock):
             row.append(_text(values, measure))
         for mark in marks if reference else ():
             found = [
-                _after_time_of(
-                    by_head[reference].get(seed), mark, run, measure, clock
-                )
+                _after_time_of(by_head[reference].get(seed), mark, run, measure)
                 for seed, run in seeds.items()
             ]
             row.append(_text_of_found(found, measure))
@@ -59,7 +56,7 @@ def table(name, runs, measure, clock):
     return f"{title}\n{_aligned(rows)}"
 
 
-def draw(path, runs, clock="seconds"):
+def draw(path, runs):
     """Draws perplexity over steps and seconds; returns the path or None.
 
     A task has a row, a head a colour, a seed a line.
@@ -67,7 +64,6 @@ def draw(path, runs, clock="seconds"):
     Args:
       path: the file to write.
       runs: entries of results.json.
-      clock: "seconds" or "cpu_seconds".
     """
     tasks = list(dict.fromkeys(run["task"] for run in runs))
     heads = list(dict.fromkeys(run["head"] for run in runs))
@@ -75,7 +71,7 @@ def draw(path, runs, clock="seconds"):
     def draw_panels(figure):
         panels = figure.subplots(len(tasks), 2, squeeze=False, sharey="row")
         for name, row in zip(tasks, panels, strict=True):
-            for axes, x in zip(row, ("steps", clock), strict=True):
+            for axes, x in zip(row, ("steps", "cpu_seconds"), strict=True):
                 _draw_curves(
                     axes, [r for r in runs if r["task"] == name], heads, x
                 )
@@ -115,11 +111,11 @@ def _by_head(runs):
     return result
 
 
-def _after_time_of(reference, mark, run, measure, clock):
-    seconds = reference and measures.elapsed(reference, mark, clock)
+def _after_time_of(reference, mark, run, measure):
+    seconds = reference and measures.elapsed(reference, mark)
     if seconds is None:
         return None, False
-    return measures.at_seconds(run, seconds, measure, clock)
+    return measures.at_seconds(run, seconds, measure)
 
 
 def _text_of_found(found, measure):

@@ -44,7 +44,6 @@ def clusters(folder):
         "training": training,
         "held_out": held_out,
         "num_classes": _CLASSES,
-        "contexts_are_classes": True,
         "is_bag": False,
         "optimum": np.exp(-np.log(probs).mean()),
     }

@@ -5,14 +5,13 @@ import shutil
 
 import numpy as np
 
-from benchmarks.fit import baskets, hypernyms, synthetic, texts
+from benchmarks.fit import baskets, synthetic, texts
 from examples.corpora import cache
 
 MAKERS = {
     "english": texts.english,
     "german": texts.german,
     "packages": baskets.dependencies,
-    "wordnet": hypernyms.hypernyms,
     "synthetic": synthetic.clusters,
 }
 # The learning rates at which `dense_counts` is best after 1,000 steps, among
@@ -21,12 +20,9 @@ RATES = {
     "english": 2e-3,
     "german": 4e-3,
     "packages": 4e-3,
-    "wordnet": 8e-3,
     "synthetic": 2e-3,
 }
-# The share of the ids that training leaves out, where examples are few.
-DROPOUT = {"wordnet": 0.5}
-_VERSION = 1
+_VERSION = 2
 _MAX_HELD_OUT = 10_000
 
 
@@ -35,16 +31,14 @@ class Task:
     """A classification of contexts.
 
     Attributes:
-      contexts: `[n, C]` int32, ids of what is known of each example; -1: none.
+      contexts: `[n, C]` int32, the classes that are known of each example; -1:
+        none.
       labels: `[n]` int32, classes.
       held_out_contexts: `[m, C]`.
       held_out_labels: `[m]`.
       num_classes: N. The ids of the classes are in random order.
-      num_ids: the number of ids that contexts may have.
       is_bag: whether the order of a context has no meaning.
       counts: `[N]`, how often each class occurs in training.
-      parents: the parent of each node of a taxonomy, or None.
-      node_classes: the class of each node of a taxonomy, -1 for none; or None.
       optimum: the lowest possible perplexity, or None if it is not known.
     """
 
@@ -53,11 +47,8 @@ class Task:
     held_out_contexts: np.ndarray
     held_out_labels: np.ndarray
     num_classes: int
-    num_ids: int
     is_bag: bool
     counts: np.ndarray
-    parents: np.ndarray | None = None
-    node_classes: np.ndarray | None = None
     optimum: float | None = None
 
 
@@ -91,30 +82,19 @@ def prepare(made):
     contexts, labels = made["training"]
     held_out_contexts, held_out_labels = made["held_out"]
     chosen = np.sort(rng.permutation(len(held_out_labels))[:_MAX_HELD_OUT])
-    if made["contexts_are_classes"]:
-        num_ids, ids = num_classes, order
-    else:
-        num_ids = 1 + max(contexts.max(), held_out_contexts.max())
-        ids = np.arange(num_ids)
 
-    def renumbered(numbers, new):
-        new = np.append(new, -1).astype(np.int32)  # -1 stays -1
+    def renumbered(numbers):
+        new = np.append(order, -1).astype(np.int32)  # -1 stays -1
         return new[numbers]
 
-    node_classes = made.get("node_classes")
-    labels = renumbered(labels, order)
+    labels = renumbered(labels)
     return Task(
-        contexts=renumbered(contexts, ids),
+        contexts=renumbered(contexts),
         labels=labels,
-        held_out_contexts=renumbered(held_out_contexts[chosen], ids),
-        held_out_labels=renumbered(held_out_labels[chosen], order),
+        held_out_contexts=renumbered(held_out_contexts[chosen]),
+        held_out_labels=renumbered(held_out_labels[chosen]),
         num_classes=num_classes,
-        num_ids=int(num_ids),
         is_bag=made["is_bag"],
         counts=np.bincount(labels, minlength=num_classes),
-        parents=made.get("parents"),
-        node_classes=None
-        if node_classes is None
-        else renumbered(node_classes, order),
         optimum=made.get("optimum"),
     )

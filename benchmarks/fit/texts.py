@@ -74,7 +74,6 @@ def _task(texts):
         "training": windows(training, ids, unknown),
         "held_out": windows(held_out, ids, unknown),
         "num_classes": len(words) + 1,
-        "contexts_are_classes": True,
         "is_bag": False,
     }
 

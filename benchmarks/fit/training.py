@@ -26,7 +26,6 @@ class Settings:
       batch: examples in a step.
       width: size of an embedding and of the hidden vector.
       rate: the learning rate.
-      dropout: the share of the ids of a context that training leaves out.
     """
 
     head: str
@@ -36,7 +35,6 @@ class Settings:
     batch: int
     width: int
     rate: float
-    dropout: float = 0.0
 
 
 def train(task, settings, progress):
@@ -49,9 +47,9 @@ def train(task, settings, progress):
 
     Returns:
       "tree_seconds", which the layer and its tree took before training, and
-      "curve", a list of dicts with "steps", "seconds" and "cpu_seconds" of
-      training, and a value for each of `measures.NAMES`. The seconds have no
-      part of validation and of making graphs.
+      "curve", a list of dicts with "steps", the "cpu_seconds" of training, and
+      a value for each of `measures.NAMES`. The seconds exclude validation and
+      the making of graphs.
     """
     keras.backend.clear_session()
     gc.collect()
@@ -64,10 +62,10 @@ def train(task, settings, progress):
     if settings.epochs:
         marks = range(steps_of_epoch, num_steps + 1, steps_of_epoch)
         rate = keras.optimizers.schedules.CosineDecay(rate, num_steps)
-    contexts, hidden = body(task, settings.width, settings.dropout)
-    begin = time.perf_counter()
+    contexts, hidden = body(task, settings.width)
+    begin = time.process_time()
     head = heads.layer(settings.head, task, settings.seed)
-    tree_seconds = time.perf_counter() - begin
+    tree_seconds = time.process_time() - begin
     candidate = heads.attach(head, contexts, hidden, rate)
     clock, curve, step = _Clock(), [], 0
     for end in measures.points(num_steps, marks):
@@ -89,7 +87,6 @@ def train(task, settings, progress):
         curve.append(
             {
                 "steps": step,
-                "seconds": clock.seconds,
                 "cpu_seconds": clock.cpu_seconds,
                 **_measured(candidate.answers, task),
             }
@@ -112,7 +109,7 @@ def positions(num_examples, seed, begin, end):
 
 
 class _Clock(keras.callbacks.Callback):
-    """The time of training steps.
+    """The CPU time of training steps.
 
     The first step makes the graph. The mean time of the other steps replaces
     its time.
@@ -121,51 +118,34 @@ class _Clock(keras.callbacks.Callback):
     def __init__(self):
         super().__init__()
         self._steps = 0
-        self._total = np.zeros(2)
-
-    @property
-    def seconds(self):
-        return self._scaled(0)
+        self._total = 0.0
 
     @property
     def cpu_seconds(self):
-        return self._scaled(1)
+        return self._total * self._steps / max(self._steps - 1, 1)
 
     def on_train_batch_begin(self, batch, logs=None):
-        self._begin = _now()
+        self._begin = time.process_time()
 
     def on_train_batch_end(self, batch, logs=None):
         if self._steps:
-            self._total += _now() - self._begin
+            self._total += time.process_time() - self._begin
         self._steps += 1
 
-    def _scaled(self, i):
-        return float(self._total[i] * self._steps / max(self._steps - 1, 1))
 
-
-def _now():
-    return np.array([time.perf_counter(), time.process_time()])
-
-
-def body(task, width, dropout=0.0):
+def body(task, width):
     """Returns the input, ids + 1 where 0 is none, and the hidden vector.
 
     Args:
       task: the `tasks.Task`.
       width: of an embedding and of the hidden vector.
-      dropout: the share of the ids that training leaves out.
     """
     length = task.contexts.shape[1]
     contexts = keras.Input([length], dtype="int32")
     embedding = keras.layers.Embedding(
-        task.num_ids + 1, width, mask_zero=task.is_bag
+        task.num_classes + 1, width, mask_zero=task.is_bag
     )
     vectors = embedding(contexts)
-    if dropout:
-        # Whole ids are left out.
-        vectors = keras.layers.Dropout(dropout, noise_shape=(None, None, 1))(
-            vectors
-        )
     if task.is_bag:
         vectors = keras.layers.GlobalAveragePooling1D()(vectors)
     else:

@@ -40,7 +40,7 @@ compile() {
 }
 names=()
 for source in "${kernels[@]}" cc/cuda/check/gpu_check.cc \
-  benchmarks/gpu/main.cc benchmarks/core/tree.cc; do
+  benchmarks/gpu/main.cc benchmarks/gpu/tree.cc; do
   while (($(jobs -rp | wc -l) >= jobs)); do wait -n; done
   compile "$source" &
   names+=("$objects/${source//\//_}.o")
@@ -56,6 +56,6 @@ link() {
 }
 link gpu_check "${names[@]::${#kernels[@]}}" "$objects/cc_cuda_check_gpu_check.cc.o"
 link gpu_benchmark "${names[@]::${#kernels[@]}}" \
-  "$objects"/benchmarks_{gpu_main,core_tree}.cc.o
+  "$objects"/benchmarks_gpu_{main,tree}.cc.o
 rm -r "$objects"
 ls -l "$out"

@@ -180,7 +180,7 @@ for step in "${wanted[@]}"; do
       has peers python3 || continue
       ours=()
       [[ ! -s $out/gpu.txt ]] || ours=("--ours=$out/gpu.txt")
-      run peers torch 420 python3 benchmarks/gpu_peers/main.py \
+      run peers torch 420 python3 benchmarks/gpu/peers.py \
         --workload 1bw 10m-b400 1m-b400 --precision tf32 bfloat16 \
         --seconds=0.5 "${ours[@]}" "--json=$out/peers.json"
       ;;

@@ -2,7 +2,7 @@
 // without TensorFlow:
 //
 //   nvcc -std=c++17 -O3 -arch=native -I. -x cu benchmarks/gpu/main.cc
-//       benchmarks/core/tree.cc $(find cc/cuda -name '*.cu') -o gpu_benchmark
+//       benchmarks/gpu/tree.cc $(find cc/cuda -name '*.cu') -o gpu_benchmark
 //   ./gpu_benchmark [--csv=FILE] [--runs=N] [WORD ...]
 //
 // A WORD is a workload, a kind of tree or of labels, a precision or a step, as

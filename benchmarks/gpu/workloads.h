@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/core/tree.h"
+#include "benchmarks/gpu/tree.h"
 
 namespace tf_hsm {
 namespace gpu {

@@ -2,12 +2,9 @@
 
     bazel run //benchmarks:loss
     bazel run //benchmarks:loss -- --workload=10m-b400 --json=$PWD/10m.json
-    bazel run //benchmarks:loss -- --workload=1m-b400 --copy_on_read
 
 Every figure is measured in this run. benchmarks/README.md says how.
 """
-
-import sys
 
 from absl import app, flags
 
@@ -16,35 +13,23 @@ from benchmarks.common import (
     command,
     implementations,
     machine,
-    memory,
     name_flags,
-    peers,
     step_flags,
-    timing,
     workloads,
 )
-from benchmarks.loss import copy_on_read, report
+from benchmarks.loss import memory, report, timing
 
 _WORKLOAD = name_flags.define_workloads(["1m-b400", "text8"])
 _TREE = flags.DEFINE_string(
     "tree",
     None,
-    f"{', '.join(workloads.TREES)}, balanced:K with groups of K, or depth:L "
-    "with L levels. By default those that a workload is defined with.",
+    f"{', '.join(workloads.TREES)}, or balanced:K with groups of K. By default "
+    "those that a workload is defined with.",
 )
 _IMPLEMENTATIONS = name_flags.define(
     "implementations",
-    [*implementations.IMPLEMENTATIONS, *peers.PEERS],
+    implementations.IMPLEMENTATIONS,
     "What is compared, some of the default.",
-)
-_PYTHON = flags.DEFINE_string(
-    "python", sys.executable, "The interpreter that has PyTorch, and NumPy."
-)
-_COPY_ON_READ = flags.DEFINE_bool(
-    "copy_on_read",
-    False,
-    "Instead of the comparison: what the first sparse update of the weights "
-    "does to the steps after it.",
 )
 
 
@@ -58,7 +43,7 @@ def _compare(case, settings):
                 case,
                 name,
                 [phase for phase, time in times.items() if "ms" in time],
-                settings,
+                settings.threads,
             )
             for name, times in result["phases"].items()
             if any("ms" in time for time in times.values())
@@ -67,35 +52,17 @@ def _compare(case, settings):
     return result
 
 
-def _show_copies(case, settings):
-    """Prints and returns the copy-on-read measurements of one case."""
-    result = {
-        reader: {
-            phase: machine.run_alone(
-                copy_on_read.measure, case, reader, phase, settings
-            )
-            for phase in ("forward", "forward_backward")
-        }
-        for reader in copy_on_read.READERS
-    }
-    print(report.copy_on_read_text(case, result))
-    return result
-
-
 def main(_):
     """Runs all cases, prints their tables and writes the JSON file."""
     cases = step_flags.cases(
         _WORKLOAD.value, _TREE.value, case_flags.LABELS.value
     )
-    settings = step_flags.settings(
-        dict.fromkeys(_IMPLEMENTATIONS.value), python=_PYTHON.value
-    )
+    settings = step_flags.settings(dict.fromkeys(_IMPLEMENTATIONS.value))
     figures = command.Figures(settings.threads, settings=settings._asdict())
-    measure = _show_copies if _COPY_ON_READ.value else _compare
     for case in cases:
         print(flush=True)
         entry = case_flags.description(case)
-        figures.add("cases", entry | {"result": measure(case, settings)})
+        figures.add("cases", entry | {"result": _compare(case, settings)})
 
 
 if __name__ == "__main__":

@@ -45,40 +45,6 @@ def case_text(case, result):
     return "\n".join([*lines, "", *notes, *_floor_lines(result, ours)])
 
 
-def copy_on_read_text(case, results):
-    """The table of what `copy_on_read.measure` returned.
-
-    Args:
-      case: a `Case`.
-      results: reader -> phase -> result.
-    """
-    rows = {
-        f"{reader}, {_TITLES[phase]}": result
-        for reader, phases in results.items()
-        for phase, result in phases.items()
-    }
-    width = max(map(len, rows))
-    lines = [
-        f"{case}: steps before and after the first sparse update of the "
-        "weights",
-        "",
-        " " * width + f"{'ms':^24}{'memory beyond the parameters':>32}",
-        " " * width + f"{'before':>12}{'after':>12}" + f"{'before':>16}"
-        f"{'after':>16}",
-    ]
-    for name, result in rows.items():
-        if "refused" in result:
-            lines.append(f"{name:<{width}}  refused: {result['refused']}")
-            continue
-        states = [result["before"], result["after"]]
-        lines.append(
-            f"{name:<{width}}"
-            + "".join(f"{units.of_seconds(s['ms'] / 1e3):>12}" for s in states)
-            + "".join(f"{units.of_bytes(s['extra_bytes']):>16}" for s in states)
-        )
-    return "\n".join(lines)
-
-
 def _cells(time, ours):
     if "refused" in time:
         return f"{'refused':>10}{'':9}"

@@ -4,44 +4,31 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import machine, timing, workloads
+from benchmarks.common import machine, timing
 from benchmarks.peers import ours
-from tf_hsm.cost.clusters import ClusterCosts
 
 
 class Implementation:
     """`tf_hsm.layers.AdaptiveSoftmax` on the classes of a workload.
 
-    The spec is that of `torch_adaptive`. "cutoffs" may be the number of tails:
-    then they are chosen by a cost model that is calibrated first.
+    The spec is that of `torch_adaptive`.
     """
 
     def __init__(self, spec):
-        """Makes weights and inputs, both random, and predicts the time."""
+        """Makes weights and inputs, both random."""
         machine.use_threads(spec["threads"])
         width, batch = spec["width"], spec["batch"]
-        model = tf_hsm.estimation.calibrate_cost_model(width=width)
-        counts = workloads.zipf_counts(spec["num_classes"])
         self._layer = tf_hsm.layers.AdaptiveSoftmax(
             spec["num_classes"],
             cutoffs=spec["cutoffs"],
             div_value=spec["div_value"],
-            counts=counts,
             use_bias=False,
-            batch=batch,
-            cost_model=model,
         )
         self._layer.build((None, width))
-        costs = ClusterCosts.of(
-            counts, batch, width, spec["div_value"], "flat", model
-        )
         self._inputs = tf.random.normal([batch, width], stddev=width**-0.5)
         self._labels = np.load(spec["labels"])
         self._steps = {"forward": self._forward, "forward_backward": self._both}
-        self.facts = ours.facts(self._variables()) | {
-            "cutoffs": self._layer.cutoffs,
-            "predicted_ms": costs.milliseconds(self._layer.cutoffs),
-        }
+        self.facts = ours.facts(self._variables())
 
     def run(self, phase, turn):
         """Times one step: the loss and, if asked for, all gradients."""

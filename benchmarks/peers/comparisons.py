@@ -32,9 +32,6 @@ class Comparison(NamedTuple):
 def adaptive(workload, folder, turns, threads):
     """One step of our loss, of our adaptive softmax, and of PyTorch's.
 
-    Ours is measured with the same cutoffs, and with as many that are chosen by
-    a cost model.
-
     Args:
       workload: the name of a workload with cutoffs.
       folder: where to write the labels.
@@ -63,17 +60,13 @@ def adaptive(workload, folder, turns, threads):
         {
             "ours": ("peers.ours", ours),
             "ours, adaptive": ("peers.adaptive", torch),
-            "ours, auto cutoffs": (
-                "peers.adaptive",
-                torch | {"cutoffs": len(sizes.cutoffs)},
-            ),
             "pytorch": ("peers.torch_adaptive", torch),
         },
         of_single_steps=True,
     )
 
 
-def skip_gram(num_classes, num_words, folder, threads, pinned=True):
+def skip_gram(num_classes, num_words, folder, threads):
     """Training on the pairs of neighbours of a corpus, with a Huffman tree.
 
     The words are drawn like zipf labels. The classes are those that occur,
@@ -85,8 +78,6 @@ def skip_gram(num_classes, num_words, folder, threads, pinned=True):
       num_words: the size of the corpus, rounded down to whole lines.
       folder: where to write the corpus.
       threads: how many CPUs each may use.
-      pinned: whether ours runs on the pinned tree too, which has one vector
-        per binary node, like the peers' trees.
     """
     sizes = workloads.WORKLOADS["deep"]
     num_classes = num_classes or sizes.num_classes
@@ -101,14 +92,7 @@ def skip_gram(num_classes, num_words, folder, threads, pinned=True):
         "learning_rate": _LEARNING_RATE,
         "words": str(array),
         "pinned": False,
-        "lookup": True,
     }
-    of_ours = {
-        "ours, hidden given": ours | {"lookup": False},
-        "ours, skip-gram": ours,
-    }
-    if pinned:
-        of_ours["ours, pinned"] = ours | {"pinned": True}
     peer = spec | {
         "text": str(text),
         "lines": len(words),
@@ -122,10 +106,9 @@ def skip_gram(num_classes, num_words, folder, threads, pinned=True):
         ("train",),
         "ours, skip-gram",
         {
-            **{
-                name: ("peers.skip_gram", spec)
-                for name, spec in of_ours.items()
-            },
+            "ours, skip-gram": ("peers.skip_gram", ours),
+            # One vector for each binary node, like the peers' trees.
+            "ours, pinned": ("peers.skip_gram", ours | {"pinned": True}),
             "gensim": ("peers.gensim_skip_gram", peer),
             "fasttext": ("peers.fasttext_skip_gram", peer),
         },

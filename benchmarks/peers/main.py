@@ -3,6 +3,7 @@
     bazel run //benchmarks:peers
     bazel run //benchmarks:peers -- --workload=1bw --json=$PWD/1bw.json
     bazel run //benchmarks:peers -- --python=$HOME/peers/bin/python
+    bazel run //benchmarks:peers -- --workload=labels
 
 benchmarks/README.md says what exactly is timed and counted.
 """
@@ -14,13 +15,15 @@ import tempfile
 from absl import app, flags
 
 from benchmarks.common import command, count_flags, name_flags, peer_process
-from benchmarks.peers import comparisons, report
+from benchmarks.peers import comparisons, label_trees, report
 
+_LABELS = "labels"
 _WORKLOAD = name_flags.define(
     "workload",
-    comparisons.WORKLOADS,
-    f"Workloads, of {', '.join(comparisons.WORKLOADS)}.",
-    default=["1bw", "text8", "deep"],
+    [*comparisons.WORKLOADS, _LABELS],
+    f"Workloads, of {', '.join(comparisons.WORKLOADS)}, and {_LABELS}: trees "
+    "of many labels.",
+    default=["1bw", "text8", "deep", _LABELS],
 )
 _CLASSES = flags.DEFINE_integer(
     "classes",
@@ -30,11 +33,6 @@ _CLASSES = flags.DEFINE_integer(
 )
 _WORDS = flags.DEFINE_integer(
     "words", 500_000, "Words in the corpus of deep.", lower_bound=10_000
-)
-_PINNED = flags.DEFINE_boolean(
-    "pinned",
-    True,
-    "Whether ours runs on a pinned tree too, in deep: one vector per node.",
 )
 _REPETITIONS = count_flags.define(
     "repetitions", 5, "Turns timed for each figure."
@@ -100,6 +98,11 @@ def main(_):
     threads = command.threads()
     figures = command.Figures(threads)
     for workload in _WORKLOAD.value:
+        if workload == _LABELS:
+            results = label_trees.compare(_PYTHON.value, threads)
+            print("", label_trees.text(results), sep="\n", flush=True)
+            figures.add("label_trees", results)
+            continue
         with tempfile.TemporaryDirectory() as folder:
             if workload == "deep":
                 turns = 1 + _REPETITIONS.value
@@ -108,7 +111,6 @@ def main(_):
                     _WORDS.value,
                     folder,
                     threads,
-                    _PINNED.value,
                 )
             else:
                 # The threads of PyTorch are slow at first.

@@ -56,23 +56,11 @@ def text(comparison, results, threads):
                     f"{name}, {_TITLES[phase]}: disturbed, other processes "
                     f"kept {time['other_cpus']:.1f} CPUs busy"
                 )
-        if "predicted_ms" in result:
-            notes.append(_prediction(name, result))
         lines.append(
             f"{name:<{_NAME}}{cells}{result['parameters']:>14,}  "
             f"{result['version']}"
         )
     return "\n".join([*lines, *notes])
-
-
-def _prediction(name, result):
-    predicted = result["predicted_ms"]
-    measured = result["phases"]["forward_backward"]["ms"]
-    cutoffs = ", ".join(f"{cutoff:,}" for cutoff in result["cutoffs"])
-    return (
-        f"{name}: cutoffs {cutoffs}; predicted by a calibrated cost model: "
-        f"{predicted:,.0f} ms, {predicted / measured:.2f} of what was measured"
-    )
 
 
 def _cells(time, ours, phase, threads):

@@ -17,12 +17,9 @@ class Implementation:
     """Steps of plain SGD over the pairs of neighbours of a corpus.
 
     The spec has "width", "batch", "learning_rate", "words", the path of an
-    array of class ids `[lines, words]`, "pinned", whether the tree is, and
-    "lookup". Without lookup the hidden vectors are given: a step makes the
-    losses, the gradient of the hidden vectors, and updates the rows on the
-    paths. With lookup the hidden vectors are the input vectors of the
-    neighbours, which are updated as well: a whole skip-gram step, by
-    `tf_hsm.hierarchical_softmax_embedding_train_step`.
+    array of class ids `[lines, words]`, and "pinned", whether the tree is. A
+    step updates the input vectors of the neighbours and the rows on the paths,
+    by `tf_hsm.hierarchical_softmax_embedding_train_step`.
     """
 
     def __init__(self, spec):
@@ -38,23 +35,17 @@ class Implementation:
         self._weights = tf.Variable(
             tf.zeros([self._tree.num_weight_rows, width])
         )
-        if spec["lookup"]:
-            shape = [self._tree.num_classes, width]
-        else:
-            shape = [spec["batch"], width]
+        shape = [self._tree.num_classes, width]
         self._vectors = tf.Variable(
             tf.random.uniform(shape, -0.5 / width, 0.5 / width, seed=1)
         )
-        self._trained = [self._weights] + [self._vectors] * spec["lookup"]
+        trained = [self._weights, self._vectors]
         self._optimizer = tf_hsm.optimizers.SGD(spec["learning_rate"])
-        self._optimizer.build(self._trained)
-        self._step = (
-            self._skip_gram_step if spec["lookup"] else self._hidden_step
-        )
+        self._optimizer.build(trained)
         # As Keras' steps_per_execution: what Python does for a call of its own
         # is paid once for all steps of a turn.
         self._steps = tf.function(self._last_loss)
-        self.facts = ours.facts(self._trained)
+        self.facts = ours.facts(trained)
 
     def run(self, phase, turn):
         """Times some steps, each turn on other pairs.
@@ -82,7 +73,7 @@ class Implementation:
         with tf.control_dependencies(losses):
             return tf.identity(losses[-1])
 
-    def _skip_gram_step(self, batch):
+    def _step(self, batch):
         neighbours, labels = tf.unstack(batch)
         # Summed: every pair is a step of its own in word2vec.
         return tf.reduce_sum(
@@ -97,27 +88,6 @@ class Implementation:
                 loss_weights=1.0,
             )
         )
-
-    def _hidden_step(self, batch):
-        _, labels = tf.unstack(batch)
-        with tf.GradientTape() as tape:
-            hidden = tf.convert_to_tensor(self._vectors)
-            tape.watch(hidden)
-            loss = tf.reduce_sum(
-                tf_hsm.hierarchical_softmax_train_step(
-                    self._weights,
-                    None,
-                    labels,
-                    hidden,
-                    self._tree,
-                    self._optimizer,
-                    loss_weights=1.0,
-                )
-            )
-        gradient = tape.gradient(loss, hidden)
-        # Returned with the loss, the gradient is made.
-        with tf.control_dependencies([gradient]):
-            return tf.identity(loss)
 
 
 def batches(words, batch):

@@ -5,26 +5,20 @@ Each is a function of inputs `[B, D]` that gives log-probabilities and classes,
 
     exact                 best-first search
     beam W                at most W groups of a level
-    allowed S             best-first search among a share S of all classes
     log_probs + top_k     all log-probabilities of the tree, then tf.math.top_k
     full softmax + top_k  tf.matmul with a row for each class, tf.nn.log_softmax
                           and tf.math.top_k: another model of the same size
 """
 
-import functools
-
-import numpy as np
 import tensorflow as tf
 
 import tf_hsm
 from benchmarks.common import implementations
-from benchmarks.heads import best_classes
 
 EXACT = "exact"
 LOG_PROBS = "log_probs + top_k"
 FULL = "full softmax + top_k"
 _BEAM = "beam "
-_ALLOWED = "allowed "
 
 # A node that a search has not opened yet, in its heap and as it is found.
 _NODE_BYTES = 2 * 16
@@ -33,10 +27,9 @@ _NODE_BYTES = 2 * 16
 MAX_OPEN = 1 << 24
 
 
-def names(beam_widths, shares=()):
+def names(beam_widths):
     """Lists the implementations in the order of the tables."""
-    masks = map(allowed, shares)
-    return [EXACT, *map(beam, beam_widths), *masks, LOG_PROBS, FULL]
+    return [EXACT, *map(beam, beam_widths), LOG_PROBS, FULL]
 
 
 def beam(width):
@@ -47,20 +40,6 @@ def beam(width):
 def is_beam(name):
     """Whether a name is that of a beam."""
     return name.startswith(_BEAM)
-
-
-def allowed(share):
-    """The name of the search among a share of the classes."""
-    return f"{_ALLOWED}{share:g}"
-
-
-def allowed_classes(name, num_classes, k):
-    """The classes of that search, drawn at random, at least k; None: all."""
-    if not name.startswith(_ALLOWED):
-        return None
-    count = round(float(name.removeprefix(_ALLOWED)) * num_classes)
-    rng = np.random.default_rng(0)
-    return rng.choice(num_classes, max(count, k), replace=False)
 
 
 def step_bytes(name, head, batch):
@@ -101,15 +80,22 @@ def make(name, head, k, batch, full_parameters=None):
       third one, `[B]`: how many nodes were left out that could have mattered.
     """
     if name == FULL:
-        function = functools.partial(best_classes.of_full, full_parameters, k=k)
+
+        def function(inputs):
+            weights, biases = full_parameters
+            logits = tf.matmul(inputs, weights, transpose_b=True) + biases
+            return _best(tf.nn.log_softmax(logits), k)
     elif name == LOG_PROBS:
-        function = functools.partial(best_classes.of_tree, head, k=k)
+
+        def function(inputs):
+            return _best(
+                tf_hsm.hierarchical_softmax_log_probs(
+                    *head.parameters, inputs, head.tree
+                ),
+                k,
+            )
     else:
         width = int(name.removeprefix(_BEAM)) if is_beam(name) else None
-        mask = allowed_classes(name, head.tree.num_classes, k)
-        if mask is not None:
-            # Captured: each call sorts it, as it would another one.
-            mask = tf.constant(mask)
 
         def function(inputs):
             return tf_hsm.hierarchical_softmax_top_k(
@@ -119,9 +105,13 @@ def make(name, head, k, batch, full_parameters=None):
                 k,
                 beam_width=width,
                 return_pruned=width is not None,
-                allowed=mask,
             )
 
     return tf.function(function).get_concrete_function(
         tf.TensorSpec([batch, head.sizes.width], head.dtype)
     )
+
+
+def _best(log_probs, k):
+    values, classes = tf.math.top_k(log_probs, k)
+    return values, tf.cast(classes, tf.int64)

@@ -7,51 +7,98 @@
 benchmarks/README.md says what is asked, and how it is measured.
 """
 
+import os
 import sys
 
 from absl import app, flags
 
-from benchmarks.common import count_flags
-from benchmarks.heads import head_flags
-from benchmarks.top_k import report, timing
+from benchmarks.common import (
+    command,
+    count_flags,
+    machine,
+    name_flags,
+    step_flags,
+)
+from benchmarks.top_k import heads, peaked_inputs, report, timing, trained_head
 
+_WORKLOAD = name_flags.define_workloads(
+    ["1m-b400"], "; of these, all but the batch"
+)
+_DISTRIBUTION = name_flags.define(
+    "distribution",
+    heads.DISTRIBUTIONS,
+    "What the inputs of a workload are like, some of the default.",
+)
+_PEAK = flags.DEFINE_float(
+    "peak",
+    0.9,
+    "The probability of the class that a peaked input points to, but for the "
+    "noise.",
+    lower_bound=1e-6,
+    upper_bound=1 - 1e-6,
+)
+_NOISE = flags.DEFINE_float(
+    "noise",
+    1.0,
+    "The standard deviation of each logit of a peaked input.",
+    lower_bound=0.0,
+)
+_MODEL = flags.DEFINE_string(
+    "model",
+    None,
+    "In place of workloads: the folder of a model that `bazel run //:train` "
+    "saved. Its head is asked about the hidden vectors of held-out text.",
+)
 _K = count_flags.define("k", 10, "How many classes.")
-_BEAM = flags.DEFINE_list("beam", ["4", "16", "64"], "The widths of beams.")
-head_flags.whole_numbers("beam")
-_ALLOWED = flags.DEFINE_list(
-    "allowed",
-    [],
-    "Shares of the classes, drawn at random, among which to search too.",
+_BATCH = count_flags.define_list(
+    "batch", ["1", "400"], "How many inputs a call is given."
 )
-flags.register_validator(
-    "allowed",
-    lambda texts: all(_is_share(text) for text in texts),
-    "must be numbers above 0 and up to 1, with commas between them",
-)
-_PYTHON = flags.DEFINE_string(
-    "python", sys.executable, "The interpreter that has PyTorch, and NumPy."
+_BEAM = count_flags.define_list(
+    "beam", ["4", "16", "64"], "The widths of beams."
 )
 
 
-def _is_share(text):
-    try:
-        return 0 < float(text) <= 1
-    except ValueError:
-        return False
+def _sources():
+    if _MODEL.value:
+        return [trained_head.TrainedSource(os.path.abspath(_MODEL.value))]
+    peak = peaked_inputs.Peak(_PEAK.value, _NOISE.value)
+    return [
+        heads.RandomSource(case, distribution, peak)
+        for case in step_flags.cases(_WORKLOAD.value)
+        for distribution in _DISTRIBUTION.value
+    ]
 
 
 def main(_):
-    """Measures all heads."""
+    """Measures all heads, prints their tables and writes the JSON file."""
     question = timing.Question(
         _K.value,
-        head_flags.numbers(_BEAM.value),
-        head_flags.batches(),
-        _PYTHON.value,
-        tuple(map(float, _ALLOWED.value)),
+        count_flags.numbers(_BEAM.value),
+        count_flags.numbers(_BATCH.value),
     )
-    head_flags.measure_all(
-        timing.measure, question, report.text, timing.is_wrong
+    settings = step_flags.settings([])
+    figures = command.Figures(
+        settings.threads,
+        settings=settings._asdict(),
+        question=question._asdict(),
     )
+    is_wrong = False
+    for source in _sources():
+        print(flush=True)
+        try:
+            result = machine.run_alone(
+                timing.measure, source, question, settings
+            )
+        except (OSError, ValueError) as error:
+            sys.exit(f"error: {error}")
+        if "refused" in result:
+            print(f"{source}: refused: {result['refused']}", flush=True)
+        else:
+            print(report.text(source, question, result), flush=True)
+        figures.add("heads", source.description() | {"result": result})
+        is_wrong |= timing.is_wrong(result)
+    if is_wrong:
+        sys.exit("a result differs from brute force")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.common import digest, floors, implementations
-from benchmarks.heads import brute_force
+import tf_hsm
+from benchmarks.common import floors, implementations
+
+_CHUNK_BYTES = 128 << 20  # made at once
+_SECONDS = 5.0  # for all chunks, by their arithmetic
 
 
 class Reference(NamedTuple):
@@ -30,32 +33,31 @@ class Reference(NamedTuple):
     needed: np.ndarray
     clarity: dict
 
-    def digest(self, count):
-        """A hash of the answers for the first `count` inputs."""
-        return digest.of([self.log_probs[:count], self.classes[:count]])
+    def is_equal(self, count, log_probs, classes):
+        """Whether these are the answers for `count` inputs, to the bit."""
+        return all(
+            found.tobytes() == wanted[:count].tobytes()
+            for found, wanted in (
+                (log_probs, self.log_probs),
+                (classes, self.classes),
+            )
+        )
 
 
-def make(head, k, count, allowed=None):
-    """Computes the `Reference` for the first `count` inputs.
-
-    Among the classes `allowed`, or all.
-    """
+def make(head, k, count):
+    """Computes the `Reference` for the first `count` inputs."""
     tree = head.tree
-    is_allowed = np.ones(tree.num_classes, bool)
-    if allowed is not None:
-        is_allowed[:] = False
-        is_allowed[allowed] = True
     # The root's group has no row above it, and is always needed.
     parents = np.maximum(tree.group_parents, 0)
     parts = []
-    for nodes in brute_force.chunks(head, count):
+    for nodes in _chunks(head, count):
         classes = tf.gather(nodes, tree.class_rows, axis=1)
-        best = tf.math.top_k(tf.where(is_allowed, classes, -np.inf), k)
+        best = tf.math.top_k(classes, k)
         bounds = tf.gather(nodes, parents, axis=1)
         needed = (bounds > best.values[:, -1:]).numpy()
         needed[:, 0] = True
         found = (best.values, tf.cast(best.indices, tf.int64))
-        parts.append((*found, needed, *brute_force.clarity(classes)))
+        parts.append((*found, needed, *_clarity(classes)))
     log_probs, classes, needed, top_1, entropy = map(
         np.concatenate, zip(*parts, strict=True)
     )
@@ -102,3 +104,39 @@ def _work(tree, needed):
         np.bincount(depths, fanouts * touched).astype(np.int64),
         int(touched.sum()),
     )
+
+
+def num_inputs(head, most, rates):
+    """How many inputs there is time for, `most` at most."""
+    rows, width = head.tree.num_rows, head.sizes.width
+    most = min(most, head.inputs.shape[0])
+    return int(np.clip(_SECONDS * rates.flops / (2 * rows * width), 1, most))
+
+
+def _chunks(head, count):
+    """Yields log-probabilities of nodes, `[c, rows]`, of c inputs at a time."""
+    tree = head.tree
+    size = max(1, _CHUNK_BYTES // (4 * tree.num_rows))
+
+    @tf.function(reduce_retracing=True)
+    def of_nodes(inputs):
+        return tf_hsm.hierarchical_softmax_log_probs(
+            *head.parameters, inputs, tree, nodes=True
+        )
+
+    for begin in range(0, count, size):
+        yield of_nodes(head.inputs[begin : min(begin + size, count)])
+
+
+def _clarity(log_probs):
+    """How sure the model is of each input.
+
+    Args:
+      log_probs: `[c, N]`, of the classes.
+
+    Returns:
+      Two `[c]`: the probability of the best class, and the entropy in nats.
+    """
+    probs = tf.exp(log_probs)
+    terms = tf.math.multiply_no_nan(log_probs, probs)
+    return tf.reduce_max(probs, 1).numpy(), -tf.reduce_sum(terms, 1).numpy()

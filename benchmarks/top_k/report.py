@@ -1,37 +1,33 @@
-"""What is printed of a head that was asked for its best classes."""
+"""The tables of a head that was asked for its best classes."""
 
 from benchmarks.common import units
-from benchmarks.heads import call_report
 from benchmarks.top_k import implementations
+
+_NAME = 24
 
 
 def text(source, question, result):
     """The tables of a head, one for each batch, and what was found.
 
     Args:
-      source: what made the head.
+      source: the source of the head.
       question: a `timing.Question`.
-      result: what `timing.measure` returned.
+      result: a result of `timing.measure`.
     """
     head, needs, rates = result["head"], result["needs"], result["rates"]
+    clarity = result["clarity"]
     lines = [
-        call_report.head_text(source, head) + f"; k={question.k}",
-        call_report.clarity_text(result["clarity"])
-        + f"; an exact search must score {needs['groups']:,.0f} groups, "
+        f"{source}: N={head['classes']:,}, D={head['width']}, "
+        f"{head['rows']:,} rows in {head['groups']:,} groups; k={question.k}",
+        f"{clarity['inputs']:,} inputs by brute force: the best class has "
+        f"p = {clarity['top_1']:.2g}, the entropy is "
+        f"{clarity['entropy']:.2f} nats, on average; an exact search must "
+        f"score {needs['groups']:,.0f} groups, "
         f"{needs['rows'] / head['rows']:.2%} of all rows",
     ]
     for batch, times in result["batches"].items():
-        lines += [
-            "",
-            *call_report.table(
-                f"batch {batch:,}",
-                times,
-                "inputs",
-                batch,
-                implementations.EXACT,
-            ),
-            *_bits_lines(result["checks"][batch]),
-        ]
+        lines += ["", *_table(times, batch)]
+        lines += _bits_lines(result["checks"][batch])
     return "\n".join(
         [
             *lines,
@@ -43,8 +39,34 @@ def text(source, question, result):
     )
 
 
+def _table(times, batch):
+    """The lines of a table, and notes on what was refused."""
+    lines = [
+        f"{f'batch {batch:,}':<{_NAME}}{'p50 ms':>10}{'p99 ms':>10}"
+        f"{'x exact':>10}{'inputs/s':>13}{'calls':>7}"
+    ]
+    notes = []
+    exact = times[implementations.EXACT].get("p50_ms")
+    for name, time in times.items():
+        if "refused" in time:
+            lines.append(f"{name:<{_NAME}}{'-':>10}")
+            notes.append(f"{name}: refused: {time['refused']}")
+            continue
+        p99 = calls = ""
+        ms = time.get("floor_ms")
+        if ms is None:
+            ms, p99 = time["p50_ms"], units.of_seconds(time["p99_ms"] / 1e3)
+            calls = len(time["samples_ms"])
+        ratio = f"{ms / exact:.2f}" if exact else ""
+        lines.append(
+            f"{name:<{_NAME}}{units.of_seconds(ms / 1e3):>10}{p99:>10}"
+            f"{ratio:>10}{units.of_rate(1000 * batch / ms):>13}{calls:>7}"
+        )
+    return [*lines, *notes]
+
+
 def _bits_lines(checks):
-    """Which results are those of brute force."""
+    """Which results are equal to brute force."""
     groups = {}
     for name, check in checks.items():
         if "bits" in check:

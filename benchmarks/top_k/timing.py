@@ -1,13 +1,11 @@
 """Finds the best classes in all ways, checks what they find, and times them."""
 
-import functools
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.common import digest, floors, workbench
-from benchmarks.heads import brute_force, calls, heads
-from benchmarks.top_k import implementations, peer, reference
+from benchmarks.common import floors, workbench
+from benchmarks.top_k import calls, heads, implementations, reference
 
 FLOOR = "floor of exact"
 SAME = "same bits"
@@ -22,8 +20,6 @@ class Question(NamedTuple):
     k: int
     beam_widths: tuple[int, ...]
     batches: tuple[int, ...]
-    python: str  # the interpreter that has the peer
-    shares: tuple[float, ...] = ()  # of the classes, those that are allowed
 
 
 def measure(source, question, settings):
@@ -34,7 +30,7 @@ def measure(source, question, settings):
     Returns:
       {"refused": why}; or a dict that JSON can hold: "head", "clarity",
       "needs", "checks", "rates", and "batches": batch -> name -> what
-      `call_report.table` takes, both of the latter for each batch.
+      `calls.measure` returns, both of the latter for each batch.
     """
     head, limits, refusal = heads.make(source, question.batches, settings)
     if refusal:
@@ -42,7 +38,7 @@ def measure(source, question, settings):
     probe = floors.Probe(settings.threads, head.dtype)
     rates = [probe.sample()]
     most = max(*question.batches, _CHECKED_CALLS)
-    count = brute_force.num_inputs(head, most, rates[0])
+    count = reference.num_inputs(head, most, rates[0])
     answers = reference.make(head, question.k, count)
     bench = workbench.Workbench(limits)
 
@@ -60,35 +56,19 @@ def measure(source, question, settings):
             make,
         )
 
-    @functools.cache
-    def answers_of(name):
-        allowed = implementations.allowed_classes(
-            name, head.tree.num_classes, question.k
-        )
-        if allowed is None:
-            return answers
-        return reference.make(head, question.k, count, allowed)
-
     batches, checks = {}, {}
-    with peer.Peer(source, head, question, settings.threads) as pytorch:
-        for batch in question.batches:
-            timed, times, checks[batch] = {}, {}, {}
-            for name in implementations.names(
-                question.beam_widths, question.shares
-            ):
-                function, refusal = prepare(name, batch)
-                times[name] = {"refused": refusal}  # Keeps the order.
-                if function:
-                    timed[name] = calls.on_inputs(function, head.inputs, batch)
-                    wanted = answers_of(name)
-                    check = _check(name, function, head, wanted, batch)
-                    checks[batch] |= {name: check} if check else {}
-            for name, call in pytorch.calls(batch, limits).items():
-                times[name] = call if isinstance(call, dict) else {}
-                timed |= {} if times[name] else {name: call}
-            times |= calls.measure(timed, batch, settings.repetitions)
-            rates.append(probe.sample())
-            batches[batch] = times
+    for batch in question.batches:
+        timed, times, checks[batch] = {}, {}, {}
+        for name in implementations.names(question.beam_widths):
+            function, refusal = prepare(name, batch)
+            times[name] = {"refused": refusal}  # Keeps the order.
+            if function:
+                timed[name] = calls.on_inputs(function, head.inputs, batch)
+                check = _check(name, function, head, answers, batch)
+                checks[batch] |= {name: check} if check else {}
+        times |= calls.measure(timed, batch, settings.repetitions)
+        rates.append(probe.sample())
+        batches[batch] = times
     rates = floors.median(rates)
     for batch, times in batches.items():
         floor = reference.floor_ms(answers, head, batch, rates)
@@ -133,7 +113,7 @@ def _check(name, function, head, answers, batch):
         np.concatenate(part)[:count] for part in zip(*parts, strict=True)
     )
     if not implementations.is_beam(name):
-        same = digest.of([log_probs, classes]) == answers.digest(count)
+        same = answers.is_equal(count, log_probs, classes)
         return {"inputs": int(count), "bits": SAME if same else DIFFERENT}
     hits = [
         np.isin(best, found).mean()

@@ -2,7 +2,7 @@
 
 import gc
 
-from benchmarks.common import implementations, machine, memory, workloads
+from benchmarks.common import implementations, machine, timing, workloads
 from benchmarks.train_step import steps
 
 # The second meets what the first one left behind.
@@ -36,7 +36,7 @@ def measure(case, rule, name, threads):
     optimizer = steps.make_optimizer(name, rule, parameters)
     peak = machine.peak_bytes()
     step = steps.make_step(name, optimizer, parameters, tree, case)
-    peak = max(peak, memory.peak_of(step, labels, inputs))
+    peak = max(peak, timing.peak_of(step, labels, inputs))
     slots = steps.estimated(name, rule, tree, case).slot_bytes
     return {
         "parameters": implementations.parameter_bytes(tree.num_rows, case),

@@ -5,6 +5,7 @@ from benchmarks.train_step import steps
 
 _TITLES = {
     steps.IN_PLACE: "ours, in place",
+    steps.IN_FIT: "ours, in place by fit",
     steps.THEN_OPTIMIZER: "ours, gradient then optimizer",
     steps.GATHER_STOCK: "gather + stock",
 }

@@ -1,16 +1,10 @@
 """Times whole training steps side by side."""
 
+import functools
+
 import tensorflow as tf
 
-from benchmarks.common import (
-    floors,
-    implementations,
-    limits,
-    machine,
-    timing,
-    workbench,
-    workloads,
-)
+from benchmarks.common import case_bench, implementations, timing, workbench
 from benchmarks.train_step import step_floors, steps
 
 
@@ -18,58 +12,35 @@ def time_case(case, rule, settings):
     """Measures rates, floors and the steps of all implementations.
 
     To be called in a process of its own. The implementations share one set of
-    weights, and ours one optimizer with its slots.
+    weights, and ours one optimizer with its slots; the model of `fit` has
+    weights and slots of its own.
 
     Args:
       case: a `Case`.
       rule: one of `steps.RULES`.
-      settings: `timing.Settings`, its phases not used.
+      settings: `timing.Settings`.
 
     Returns:
-      A dict that JSON can hold: "tree", "rates", "work", "floors" and "times":
+      A dict that JSON can hold: what `CaseBench.facts` returns, and "times":
       implementation -> {"ms", "samples_ms"} or {"refused"}.
     """
-    machine.use_threads(settings.threads)
-    bench = workbench.Workbench(limits.of(settings))
-    probe = floors.Probe(settings.threads, case.dtype)
-    rates = [probe.sample()]
-    tree = workloads.make_tree(case)
-    rows = workloads.draw_labels(case, 1 + settings.repetitions)
-    labels = [tf.constant(row) for row in rows]
-    inputs = implementations.make_inputs(case)
-    work = floors.work(tree, rows[1])
+    bench = case_bench.CaseBench(case, settings)
 
-    times, turns = {}, {}
-    for name in settings.implementations:
-        step, refusal = _prepare(bench, case, rule, tree, rates[0], name)
-        if refusal:
-            times[name] = {"refused": refusal}
-        else:
-            # A first step takes memory, and longer than the next ones: it
-            # must not be the one that tells how many turns fit.
-            step(labels[0], inputs)
-            times[name] = None  # Keeps the order.
-            turns[name] = lambda turn, step=step: timing.seconds_of(
-                step, labels[turn], inputs
-            )
-    samples = timing.interleave(
-        turns, settings.repetitions, lambda: rates.append(probe.sample())
-    )
-    for name, seconds in samples.items():
-        times[name] = timing.milliseconds(seconds)
-    rates = floors.median(rates)
-    least = {
-        f"{passes}W": floor
-        for passes, floor in step_floors.floors(work, rule, case, rates).items()
-    }
-    return {
-        **timing.conditions(tree, work, rates, least),
-        "times": times,
-    }
+    def prepare(name):
+        one = _prepare_fit if name == steps.IN_FIT else _prepare
+        return one(bench, rule, name)
+
+    def make_floors(rates):
+        least = step_floors.floors(bench.work, rule, case, rates)
+        return {f"{passes}W": floor for passes, floor in least.items()}
+
+    times = bench.take_turns(prepare)
+    return {**bench.facts(make_floors), "times": times}
 
 
-def _prepare(bench, case, rule, tree, rates, name):
-    """Returns (step, None), or (None, why it is refused)."""
+def _prepare(bench, rule, name):
+    """Returns (a function that times a step, None), or (None, the refusal)."""
+    case, tree = bench.case, bench.tree
     part = steps.estimated(name, rule, tree, case)
     optimizer = workbench.Shared(
         ("optimizer", steps.is_stock(name)),
@@ -85,11 +56,28 @@ def _prepare(bench, case, rule, tree, rates, name):
             # return.
             step(labels, inputs)[0].numpy()
 
-        return run
+        return functools.partial(timing.seconds_of, run)
 
-    return bench.prepare(
-        [workbench.parameters(tree.num_rows, case), optimizer],
-        limits.step_bytes(part),
-        limits.step_seconds(part, rates, case.dtype),
-        make_step,
+    parameters = workbench.parameters(tree.num_rows, case)
+    return bench.prepare([parameters, optimizer], part, make_step)
+
+
+def _prepare_fit(bench, rule, name):
+    case, tree = bench.case, bench.tree
+    part = steps.estimated(name, rule, tree, case)
+    model = workbench.Shared(
+        "model",
+        implementations.parameter_bytes(tree.num_rows, case) + part.slot_bytes,
+        lambda: steps.make_model(rule, tree, case),
     )
+
+    def make_step(model):
+        model.make_train_function()  # what `fit` calls for each step
+
+        def timed(labels, inputs):
+            data = tf.data.Dataset.from_tensors((inputs, labels))
+            return timing.seconds_of(model.train_function, iter(data))
+
+        return timed
+
+    return bench.prepare([model], part, make_step)

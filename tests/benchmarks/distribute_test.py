@@ -8,19 +8,16 @@ import numpy as np
 import pytest
 
 from benchmarks.common import machine
-from benchmarks.distribute import on_servers, plots, steps
-from tests.support import forked, pictures
+from benchmarks.distribute import on_servers, steps
+from tests.support import forked
 from tests.support.benchmarks import run_main
 from tf_hsm import Tree, distribute
-
-_SMALL = "--classes=2000", "--width=16", "--batch=64", "--repetitions=3"
 
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
-    """The output and the figures of all kinds of the command."""
-    folder = tmp_path_factory.mktemp("figures")
-    path = folder / "figures.json"
+    """The output and the figures of the command."""
+    path = tmp_path_factory.mktemp("figures") / "figures.json"
     output = io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -29,23 +26,21 @@ def figures(tmp_path_factory):
         patch.setattr(machine, "run_alone", forked.run)
         run_main(
             "distribute",
-            *_SMALL,
-            "--what=devices,trace,servers,peers,large",
+            "--classes=2000",
+            "--width=16",
+            "--batch=64",
+            "--repetitions=3",
             "--labels=uniform,one_shard",
             "--devices=1",
             "--devices=3",
-            # Those of "peers" and of "large" are two.
             "--servers=1",
-            "--traced=5",
-            f"--folder={folder}",
-            f"--plots={folder}",
             f"--json={path}",
         )
-    return output.getvalue(), json.loads(path.read_text()), folder
+    return output.getvalue(), json.loads(path.read_text())
 
 
 def test_devices(figures):
-    output, report, _ = figures
+    output, report = figures
     assert [e["labels"] for e in report["devices"]] == ["uniform", "one_shard"]
     for entry in report["devices"]:
         times = entry["times"]
@@ -59,15 +54,9 @@ def test_devices(figures):
     assert "\n3 devices " in output and "\nthe top alone " in output
 
 
-def test_trace(figures):
-    output, report, _ = figures
-    assert report["trace"][0]["laps"]["trace"]["cpu_seconds"] > 0
-    assert "\n5 devices " in output and "\nfirst call " in output
-
-
 def test_bytes_on_the_wire_are_those_of_the_bound_and_little_more(figures):
     """Headers of calls are a good part of such small messages."""
-    output, report, _ = figures
+    output, report = figures
     for entry, classes in zip(report["servers"], (200, 2000), strict=True):
         assert (entry["classes"], entry["servers"]) == (classes, 1)
         result = entry["on_servers"]
@@ -77,52 +66,6 @@ def test_bytes_on_the_wire_are_those_of_the_bound_and_little_more(figures):
             # With one variable, nothing travels but signs of life.
             assert entry["one"]["bytes"] < result["bytes"] / 2
     assert "servers: 1, classes: 2,000: " in output
-
-
-def test_peers(figures):
-    _, report, _ = figures
-    (entry,) = report["peers"]
-    rows = Tree.two_level(400).num_rows
-    dense = entry["here"]["mirrored, dense"]
-    assert dense["bytes"] == 2 * rows * (16 + 1) * 4
-    assert entry["here"]["mirrored, sparse"]["bytes"] > 0
-    if not entry["servers"]["shared_network"]:
-        ours, theirs = (
-            entry["servers"][name]["bytes"] for name in ("servers", "fetching")
-        )
-        assert theirs > ours
-
-
-def test_large(figures):
-    output, report, folder = figures
-    (entry,) = report["large"]
-    assert [stage["name"] for stage in entry["stages"]] == [
-        "start",
-        "build",
-        "first step",
-        "20 steps",
-        "save",
-        "restore",
-        "20 steps more",
-    ]
-    for stage in entry["stages"]:
-        assert len(stage["servers"]["peak"]) == 2
-        assert min(stage["servers"]["peak"]) > 0 < stage["here"]["peak"]
-    # The checkpoint is gone.
-    assert {path.name for path in folder.iterdir()} == {
-        "figures.json",
-        "measured.png",
-    }
-    assert "\nweights and slots: " in output
-
-
-def test_the_plot_names_what_it_compares(figures, tmp_path, monkeypatch):
-    _, report, folder = figures
-    with pictures.written(monkeypatch) as drawn:
-        plots.draw(tmp_path, steps.Sizes(2000, 16, 64), report)
-    text = pictures.texts(*drawn)
-    assert "devices" in text and "mirrored, dense" in text
-    assert (folder / "measured.png").stat().st_size < 120_000
 
 
 def test_labels_of_one_shard_are_so_for_fewer_devices():
@@ -140,10 +83,3 @@ def test_the_bound_leaves_out_what_stays_in_the_top():
     below = 100 - plan.layout.num_leaf_units
     assert 0 < below < 100
     assert on_servers.bound(plan, sizes, labels) == below * (8 * 5 + 12)
-
-
-def test_what_cannot_be_is_refused():
-    with pytest.raises(SystemExit, match="--batch is 3, but must be even"):
-        run_main("distribute", "--batch=3")
-    with pytest.raises(SystemExit, match=r"large: needs .* can be used"):
-        run_main("distribute", "--what=large", f"--classes={10**12}")

@@ -7,7 +7,7 @@ import pytest
 
 import tf_hsm
 from benchmarks.common import machine, peer_process
-from benchmarks.peers import comparisons, skip_gram
+from benchmarks.peers import comparisons, label_examples, label_trees, skip_gram
 from tests.support.benchmarks import PeerHere, figures_of, measure_here
 
 
@@ -35,10 +35,6 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(
     monkeypatch, tmp_path, capsys
 ):
     measure_here(monkeypatch)
-    model = tf_hsm.estimation.calibrate_cost_model(width=16, repetitions=1)
-    monkeypatch.setattr(
-        tf_hsm.estimation, "calibrate_cost_model", lambda width: model
-    )
     report = figures_of("peers", tmp_path, "--workload=tiny", "--repetitions=2")
     output = capsys.readouterr().out
     assert report["machine"]["threads"] >= 1
@@ -48,12 +44,8 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(
     assert comparison["title"] in output
     ours = comparison["results"]["ours"]
     adaptive = comparison["results"]["ours, adaptive"]
-    assert adaptive["cutoffs"] == [100, 300]
     # The parameters are those of PyTorch's, see below.
     assert adaptive["parameters"] == 16 * 102 + (16 + 200) * 4 + (16 + 700)
-    chosen = comparison["results"]["ours, auto cutoffs"]["cutoffs"]
-    assert len(chosen) == 2
-    assert f"cutoffs {chosen[0]}, {chosen[1]}; predicted" in output
     for phase in ("forward", "forward_backward"):
         assert len(ours["phases"][phase]["samples_ms"]) == 2
         assert ours["phases"][phase]["ms"] > 0
@@ -96,16 +88,15 @@ def test_a_turn_counts_its_pairs(tmp_path, name, pairs):
 
 def test_the_parameters_of_a_skip_gram_model_are_counted(tmp_path):
     comparison = _skip_gram(tmp_path)
-    given, lookup, pinned = (
+    ours, pinned = (
         _run_once(comparison, name)[0]["parameters"]
-        for name in ("ours, hidden given", "ours, skip-gram", "ours, pinned")
+        for name in ("ours, skip-gram", "ours, pinned")
     )
     classes = np.load(tmp_path / "words.npy").max() + 1
     # A binary tree has two rows for each class but one; then input vectors.
-    assert given == 300 * 2 * (classes - 1)
-    assert lookup == given + 300 * classes
+    assert ours == 300 * (2 * (classes - 1) + classes)
     # A vector per node, as the peers have.
-    assert pinned == given / 2 + 300 * classes
+    assert pinned == 300 * (classes - 1 + classes)
 
 
 def test_a_training_that_diverges_is_an_error(tmp_path):
@@ -138,3 +129,54 @@ def test_a_process_that_ends_early_is_an_error():
     # Not a module of an implementation.
     with pytest.raises(RuntimeError, match=r"peers\.report ended with 1"):
         peer_process.Process("peers.report", {"threads": 1})
+
+
+def test_labels_of_an_example_are_different_ones_of_one_group():
+    inputs, labels = label_examples.Source(50, 8, 4).draw(200, 1)
+    np.testing.assert_allclose(np.linalg.norm(inputs, axis=1), 1, rtol=1e-5)
+    sizes = set()
+    for row in labels:
+        its = row[row >= 0]
+        assert (
+            len(set(its)) == its.size
+            and len({*(its // label_examples.GROUP)}) == 1
+        )
+        sizes.add(its.size)
+    assert sizes == {1, 2, 3, 4}
+
+
+def test_precisions_of_labels():
+    labels = np.array([[3, 1, -1], [2, -1, -1]])
+    found = np.array([[3, 9, 1, 8, 7], [0, 2, 4, 5, 6]])
+    np.testing.assert_allclose(
+        label_examples.precisions(labels, found),
+        [50, 100 * 3 / 6, 100 * 3 / 10],
+    )
+
+
+def test_napkinxc_gets_the_same_tree():
+    tree = tf_hsm.Tree.balanced(50, [5, 10])
+    nodes = label_trees.nodes_of(tree)
+    assert nodes[0] == (-1, 0, -1) and len(nodes) == 1 + tree.num_rows
+    leaf = {label: node for _, node, label in nodes if label >= 0}
+    parent = {node: above for above, node, _ in nodes}
+    for c in range(50):
+        path, node = [], leaf[c]
+        while node > 0:
+            path.append(node - 1)
+            node = parent[node]
+        assert path[::-1] == tree.path(c).tolist()
+
+
+def test_label_trees_learn_and_missing_ones_are_named(monkeypatch):
+    measure_here(monkeypatch)
+    results = label_trees.compare("python", 1, num_train=300, num_labels=20)
+    text = label_trees.text(results)
+    assert set(results) == {"ours", "napkinXC", "Omikuji", "PECOS"}
+    for name, result in results.items():
+        if "missing" in result:
+            assert f"{name} is not installed: pip install" in text
+        else:
+            assert result["precisions"][0] > 30 and result["ms"] > 0
+            assert f"\n{name} " in text
+    assert "precisions" in results["ours"]

@@ -234,5 +234,3 @@ def test_a_wrong_flag_is_found(capsys):
         assert bool(wrong_flags("benchmarks", "loss", [flag])) == (
             flag in wrong
         )
-    assert wrong_flags("benchmarks", "core", ["--clases=7"]) == {"clases"}
-    assert not wrong_flags("benchmarks", "core", ["--classes=7"])

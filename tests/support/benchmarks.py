@@ -9,7 +9,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from benchmarks.common import limits, machine, peer_process, timing, workloads
-from benchmarks.heads import heads, peaked_inputs
+from benchmarks.top_k import heads, peaked_inputs
 from tests.support import programs
 from tf_hsm.estimation import machine_rates
 

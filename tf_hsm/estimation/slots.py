@@ -34,7 +34,7 @@ class _Step(NamedTuple):
     new: float
 
 
-# Measured (`bazel run //benchmarks:estimate -- --what=optimizers` shows both):
+# Measured with `//benchmarks:estimate` of commit a1d0e13d:
 # with a dense gradient, and with a sparse one, which Keras' optimizers make
 # dense where they do more than add it.
 _DENSE = {

@@ -66,7 +66,7 @@ class BaselineHead(Head):
             "saved_bytes": logits * width * size,
             "tensor_bytes": dense,
             # Ten dense gradients at once, one of them the result, as
-            # `//benchmarks:estimate -- --models=embedding-map-fn` shows.
+            # `//benchmarks:estimate` of commit a1d0e13d shows.
             "backward_bytes": 9 * dense,
             "forward": Work(
                 products, 3 * logits * width * size, forward * groups

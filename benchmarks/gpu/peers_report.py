@@ -1,0 +1,96 @@
+"""The tables of `gpu/peers.py`, and our figures from the output of `gpu`."""
+
+import pathlib
+
+from benchmarks.common import units
+
+STEPS = {"forward": "forward", "forward_backward": "forward+backward"}
+_PRECISIONS = {
+    ("float32", "exact"): "float32",
+    ("float32", "mma"): "tf32",
+    ("bfloat16", "mma"): "bfloat16",
+}
+_ORDER = list(_PRECISIONS.values())
+_NAME = 20
+
+
+def read_ours(path):
+    """Reads the figures of two-level trees, and their floors.
+
+    Args:
+      path: what `gpu` printed: lines of the workload, tree, labels, weights
+        and kind of products, then ms and multiples of the floor of forward, of
+        forward with backward, and of a step in place.
+
+    Returns:
+      Records like those of `text`, of the implementations "ours" and "floor".
+
+    Raises:
+      ValueError: there is no such line, or one ends with an error.
+    """
+    records = []
+    for line in pathlib.Path(path).read_text().splitlines():
+        words = line.split()
+        precision = _PRECISIONS.get(tuple(words[3:5]))
+        if words[1:2] != ["2-level"] or precision is None:
+            continue
+        if len(words) != 11:
+            raise ValueError(f"{path} has a line with an error: {line.strip()}")
+        case = {
+            "workload": words[0],
+            "labels": words[2],
+            "precision": precision,
+        }
+        for step, ms, multiple in zip(
+            STEPS, words[5:9:2], words[6:9:2], strict=True
+        ):
+            floor = float(ms) / float(multiple.rstrip("x"))
+            for name, figure in (("ours", float(ms)), ("floor", floor)):
+                key = {"implementation": name, "step": step}
+                records.append(case | key | {"ms": figure})
+    if not records:
+        raise ValueError(
+            f"{path} must be the output of gpu; it has no line of a 2-level "
+            "tree"
+        )
+    return records
+
+
+def text(title, records):
+    """The table of one workload with one kind of labels.
+
+    Args:
+      title: its first line.
+      records: dicts of "precision", "implementation", "step", and either of
+        "refused", or of "ms" and, unless it is ours, "loss" and "part": what
+        was measured where the rest is extrapolated, else None.
+    """
+    rows, notes = {}, []
+    for record in records:
+        row = record["precision"], record["implementation"]
+        rows.setdefault(row, {})[record["step"]] = record
+    lines = [title, "", f"{'':{_NAME}}"]
+    lines[-1] += "".join(f"{step:^22}" for step in STEPS.values())
+    lines.append(f"{'':{_NAME}}" + f"{'ms':>12}{'x ours':>8}  " * 2 + "  loss")
+    # Ours come first, and stay so.
+    for precision, name in sorted(rows, key=lambda row: _ORDER.index(row[0])):
+        row = rows[precision, name]
+        line = f"{precision:<10}{name:<{_NAME - 10}}"
+        for step, record in row.items():
+            ours = rows.get((precision, "ours"), {}).get(step)
+            line += _cells(record, ours and ours["ms"])
+            note = record.get("refused") or record.get("part")
+            if note:
+                notes.append(f"{precision} {name}, {STEPS[step]}: {note}")
+        losses = [r["loss"] for r in row.values() if "loss" in r]
+        lines.append((line + "".join(f"{x:6.2f}" for x in losses[:1])).rstrip())
+    return "\n".join([*lines, *notes])
+
+
+def _cells(record, ours):
+    if "refused" in record:
+        return f"{'refused':>12}{'':10}"
+    figure = units.of_seconds(record["ms"] / 1e3)
+    ratio = f"{record['ms'] / ours:.2f}" if ours else ""
+    mark = "~" if record.get("part") else ""
+    return f"{mark + figure:>12}{ratio:>8}  "

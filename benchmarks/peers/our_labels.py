@@ -1,0 +1,51 @@
+"""A label tree of ours, trained on given examples."""
+
+import keras
+import numpy as np
+
+import tf_hsm
+from benchmarks.common import machine
+from benchmarks.peers import label_runs
+
+# An accumulator that begins near zero suits gradients of any scale.
+_RATE, _ACCUMULATOR = 0.5, 1e-6
+_BATCH, _EPOCHS = 100, 10
+
+
+class Implementation:
+    """See `common.peer_process`; the spec is that of `label_trees`."""
+
+    def __init__(self, spec):
+        """Reads the examples."""
+        machine.use_threads(spec["threads"])
+        self._data = dict(np.load(spec["data"]))
+        self._tree = tf_hsm.Tree.load(spec["tree"])
+        self.facts = {
+            "version": tf_hsm.__version__,
+            "parameters": self._tree.num_rows
+            * (1 + self._data["train_inputs"].shape[1]),
+        }
+
+    def run(self, phase, turn):
+        """Trains, and finds the 5 best labels of the tests."""
+        del phase, turn
+        return label_runs.run(self._train, self._find, self._data)
+
+    def _train(self):
+        keras.utils.set_random_seed(0)
+        head = tf_hsm.layers.LabelTree(
+            self._tree,
+            kernel_initializer="zeros",
+            optimizer=tf_hsm.optimizers.Adagrad(
+                _RATE, initial_accumulator_value=_ACCUMULATOR
+            ),
+        )
+        inputs, labels = self._data["train_inputs"], self._data["train_labels"]
+        model = keras.Sequential([keras.Input([inputs.shape[1]]), head])
+        model.compile("sgd", loss=head.loss)
+        model.fit(inputs, labels, _BATCH, _EPOCHS, verbose=0)
+        return head
+
+    def _find(self, head):
+        found = head.top_k(self._data["test_inputs"], 5).classes
+        return found.numpy().tolist()

@@ -1,0 +1,59 @@
+"""The linear tree of PECOS, trained on given examples."""
+
+import importlib.metadata
+
+import numpy as np
+import scipy.sparse
+from pecos.xmc import Indexer, LabelEmbeddingFactory
+from pecos.xmc.xlinear.model import XLinearModel
+
+from benchmarks.peers import label_runs
+
+
+class Implementation:
+    """See `common.peer_process`; the spec is that of `label_trees`."""
+
+    def __init__(self, spec):
+        """Reads the examples."""
+        self._data = dict(np.load(spec["data"]))
+        self._threads = spec["threads"]
+        self._train_inputs, self._test_inputs = (
+            scipy.sparse.csr_matrix(self._data[name])
+            for name in ("train_inputs", "test_inputs")
+        )
+        labels = self._data["train_labels"]
+        examples, _ = pairs = np.nonzero(labels >= 0)
+        self._labels = scipy.sparse.csr_matrix(
+            (np.ones(len(examples), np.float32), (examples, labels[pairs])),
+            shape=[len(labels), spec["num_labels"]],
+        )
+        self.facts = {
+            "version": importlib.metadata.version("libpecos"),
+            "parameters": None,
+        }
+
+    def run(self, phase, turn):
+        """Trains, and finds the 5 best labels of the tests."""
+        del phase, turn
+        return label_runs.run(self._train, self._find, self._data)
+
+    def _train(self):
+        vectors = LabelEmbeddingFactory.create(
+            self._labels, self._train_inputs, method="pifa"
+        )
+        return XLinearModel.train(
+            self._train_inputs,
+            self._labels.tocsc(),
+            Indexer.gen(vectors, threads=self._threads),
+            threads=self._threads,
+        )
+
+    def _find(self, model):
+        best = model.predict(self._test_inputs, only_topk=5, threads=1)
+        return [_in_order(best[i]) for i in range(best.shape[0])]
+
+
+def _in_order(row):
+    """The columns of a sparse row, the largest first; 5 with -1."""
+    order = np.argsort(-row.data, kind="stable")
+    return (row.indices[order].tolist() + 5 * [-1])[:5]

@@ -1,0 +1,154 @@
+"""The heads that are asked, and the inputs that they are asked about.
+
+A source says what to make, in a process of its own; `trained_head` has one
+more. Rows and inputs are those of a `workloads.Case`:
+
+    flat    weights uniform in [0, 1), normal inputs: within a group, logits
+            have a standard deviation of 0.3, and no class stands out
+    peaked  the same weights, inputs that point to a class (`peaked_inputs`);
+            classes are drawn like the labels of the workload
+
+What all rows have in common, 1/2 in each number, cancels in a softmax: peaked
+inputs are made of what is left of the rows.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks.common import (
+    implementations,
+    limits,
+    machine,
+    workbench,
+    workloads,
+)
+from benchmarks.top_k import calls, peaked_inputs
+
+DISTRIBUTIONS = ("flat", "peaked")
+# The variance of weights that are uniform in [0, 1).
+_MEAN_SQUARE = 1 / 12
+
+
+class Head(NamedTuple):
+    """A head and inputs `[n, D]`; has `sizes` and `dtype`, as a `Case` has.
+
+    `labels` `[n]` are the classes of the inputs, or None.
+    """
+
+    tree: tf_hsm.Tree
+    parameters: implementations.Parameters
+    inputs: tf.Tensor
+    sizes: workloads.Workload
+    dtype: str
+    labels: np.ndarray | None = None
+
+
+def make(source, batches, settings):
+    """Makes a head, and what its measurements need in this process.
+
+    Args:
+      source: what makes the head.
+      batches: how many inputs the calls are given.
+      settings: `timing.Settings`; implementations and phases are not used.
+
+    Returns:
+      (`Head`, `limits.Limits`, None), or (None, None, why it is refused).
+    """
+    machine.use_threads(settings.threads)
+    room = limits.of(settings)
+    num_inputs = calls.num_inputs(max(batches), settings.repetitions)
+    head, refusal = source.make(num_inputs, room)
+    return (None, None, refusal) if refusal else (head, room, None)
+
+
+def full_softmax(head):
+    """What a flat softmax of the size of a head needs: a row for each class."""
+    return workbench.parameters(head.sizes.num_classes, head)
+
+
+def facts(head):
+    """What the JSON file and the tables say of a `Head`."""
+    return {
+        "classes": head.sizes.num_classes,
+        "width": head.sizes.width,
+        "rows": head.tree.num_rows,
+        "groups": head.tree.num_groups,
+    }
+
+
+class RandomSource(NamedTuple):
+    """A head of random weights."""
+
+    case: workloads.Case
+    distribution: str
+    peak: peaked_inputs.Peak
+
+    @property
+    def is_peaked(self):
+        """Whether the inputs point to classes."""
+        return self.distribution == "peaked"
+
+    def __str__(self):
+        """Names the head."""
+        case, inputs = self.case, f"{self.distribution} inputs"
+        if self.is_peaked:
+            inputs += f" (P={self.peak.probability:g}, noise "
+            inputs += f"{self.peak.noise:g})"
+        return f"{case.workload}, {case.tree} tree, {inputs}, {case.dtype}"
+
+    def description(self):
+        """What the JSON file says of it."""
+        return {
+            "workload": self.case.workload,
+            "tree_name": self.case.tree,
+            "distribution": self.distribution,
+            "peak": self.peak._asdict(),
+            "dtype": self.case.dtype,
+        }
+
+    def make(self, num_inputs, limits):
+        """Returns (`Head`, None), or (None, why it is refused)."""
+        tree = workloads.make_tree(self.case)
+        num_bytes = implementations.parameter_bytes(tree.num_rows, self.case)
+        refusal = limits.refusal(0, num_bytes, 0)
+        if refusal:
+            return None, refusal
+        limits.take(num_bytes)
+        parameters = implementations.make_parameters(tree.num_rows, self.case)
+        case, labels = self.inputs_case(num_inputs), None
+        if self.is_peaked:
+            (labels,) = workloads.draw_labels(case, 1)
+            inputs = _peaked(case, tree, labels, parameters.weights, self.peak)
+        else:
+            inputs = implementations.make_inputs(case)
+        return (
+            Head(tree, parameters, inputs, case.sizes, case.dtype, labels),
+            None,
+        )
+
+    def inputs_case(self, num_inputs):
+        """The case with all inputs as one batch, and a label for each."""
+        return dataclasses.replace(self.case, batch=num_inputs)
+
+
+def _peaked(case, tree, classes, weights, peak):
+    """Returns inputs `[B, D]` that point to classes `[B]`."""
+    rows = tree.class_rows[classes]
+    examples = np.arange(rows.size)
+    depths = tree.group_depths[tree.row_groups[rows]] + 1
+    fanouts = np.diff(tree.group_offsets)
+    shape = (rows.size, weights.shape[1])
+    inputs = peaked_inputs.noise(shape, _MEAN_SQUARE, peak)
+    while rows.size:
+        groups = tree.row_groups[rows]
+        values = tf.cast(tf.gather(weights, rows), tf.float32).numpy() - 0.5
+        inputs[examples] += peaked_inputs.signal(
+            values, fanouts[groups], depths[examples], peak
+        )
+        rows = tree.group_parents[groups]
+        examples, rows = examples[rows >= 0], rows[rows >= 0]
+    return tf.constant(inputs, case.dtype)
