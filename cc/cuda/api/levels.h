@@ -33,8 +33,8 @@ struct Levels {
 };
 
 // Makes `starts` and `offsets`. Fills `numbers` with the arrays that `places`
-// will point at; for a tree, which is numbered by level, with none. `tree` is in
-// host memory, and valid. O(tree) work.
+// will point at; for a tree, which is numbered by level, with none. `tree` is
+// in host memory, and valid. O(tree) work.
 Levels MakeLevels(const TreeView& tree, std::vector<int64_t>* numbers);
 
 // Returns the arrays of `numbers`, which is a device's copy of them.

@@ -79,8 +79,8 @@ absl::Status StreamMoment::Record(OpKernelContext* context) {
 }
 
 absl::Status StreamMoment::CopyFromDevice(OpKernelContext* context,
-                                         const void* from, int64_t bytes,
-                                         void* to) const {
+                                          const void* from, int64_t bytes,
+                                          void* to) const {
   if (event_ == nullptr) return gpu::CopyFromDevice(context, from, bytes, to);
   TF_RETURN_IF_ERROR(event_->Synchronize());
   // Not in the order of the stream, which does not wait for the legacy one.
