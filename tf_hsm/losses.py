@@ -5,7 +5,8 @@ import tensorflow as tf
 from keras import ops
 
 from tf_hsm._head_reference import HeadReference, reference_to
-from tf_hsm.runtime import arguments, focal, private_keras, replicas
+from tf_hsm.ops import focal
+from tf_hsm.runtime import arguments, private_keras, replicas
 
 __all__ = ["HeadLoss", "focal_loss"]
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _build
 from tf_hsm.cli import ending
-from tf_hsm.runtime import cluster
+from tf_hsm.distribute import cluster_config
 from tf_hsm.runtime.library import cpu_isa, library_version
 from tf_hsm.tree.memory import memory_bytes
 
@@ -65,15 +65,16 @@ def _task(flags):
             "--port and --cluster both say where to listen: give one of them"
         )
     if flags.cluster is not None:
-        jobs = cluster.read_text(flags.cluster, "--cluster")
+        jobs = cluster_config.read_text(flags.cluster, "--cluster")
     has_task = flags.job is not None and flags.task is not None
     if not has_task or (jobs is None and flags.port is None):
-        if cluster.VARIABLE not in os.environ:
+        if cluster_config.VARIABLE not in os.environ:
             raise ValueError(
-                f"nothing says which task to run: set {cluster.VARIABLE}, or "
+                "nothing says which task to run: set "
+                f"{cluster_config.VARIABLE}, or "
                 "give --job, --task, and --port or --cluster"
             )
-        in_variable = cluster.read_variable()
+        in_variable = cluster_config.read_variable()
         jobs, task = jobs or in_variable[0], in_variable[1]
     job, index = (
         given if given is not None else known
@@ -83,7 +84,7 @@ def _task(flags):
     )
     if job is None or index is None:
         raise ValueError(
-            f"{cluster.VARIABLE} has no task, which has the form "
+            f"{cluster_config.VARIABLE} has no task, which has the form "
             '{"type": "ps", "index": 0}'
         )
     if index < 0:
@@ -94,10 +95,10 @@ def _task(flags):
         return job, index, {job: {index: f"localhost:{flags.port}"}}
     if jobs is None:
         raise ValueError(
-            f"{cluster.VARIABLE} has no cluster, which has the form "
+            f"{cluster_config.VARIABLE} has no cluster, which has the form "
             '{"ps": ["host1:2222"]}'
         )
-    cluster.check_task(job, index, jobs, "the task to run")
+    cluster_config.check_task(job, index, jobs, "the task to run")
     return job, index, jobs
 
 

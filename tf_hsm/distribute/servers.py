@@ -6,10 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_hsm.distribute import server_status
+from tf_hsm.distribute import cluster_config, server_status
 from tf_hsm.distribute.cluster import SERVE, WORKER, Cluster, Server, lacks_op
 from tf_hsm.distribute.heartbeat import Heartbeat
-from tf_hsm.runtime import cluster as addresses
 from tf_hsm.runtime import private_tensorflow
 from tf_hsm.runtime.library import library_version
 
@@ -87,10 +86,10 @@ def connect(
 
 def _jobs(cluster):
     if cluster is None:
-        jobs, _ = addresses.read_variable()
+        jobs, _ = cluster_config.read_variable()
         if jobs is None:
             raise ValueError(
-                f"{addresses.VARIABLE} has no cluster, which has the form "
+                f"{cluster_config.VARIABLE} has no cluster, which has the form "
                 '{"ps": ["host1:2222"]}'
             )
     else:
@@ -98,7 +97,7 @@ def _jobs(cluster):
             cluster = cluster.as_dict()
         elif isinstance(cluster, list | tuple):
             cluster = {"ps": cluster}
-        jobs = addresses.read_jobs(cluster, "cluster")
+        jobs = cluster_config.read_jobs(cluster, "cluster")
     if not set(jobs) - set(_CLIENTS):
         raise ValueError(f"the cluster has no servers, only {', '.join(jobs)}")
     return jobs

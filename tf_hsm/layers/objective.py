@@ -26,7 +26,8 @@ from tf_hsm.layers.labels import (
     pruned_label,
     split_weights,
 )
-from tf_hsm.runtime import arguments, focal, label_sets
+from tf_hsm.ops import focal
+from tf_hsm.runtime import arguments, label_sets
 from tf_hsm.runtime.tree_tensors import array_tensors, cpu_of
 from tf_hsm.tree import pruning
 
