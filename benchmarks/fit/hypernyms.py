@@ -1,11 +1,12 @@
 """Task: the hypernym of a noun of WordNet, by the words of its gloss."""
 
 import collections
+import re
 
 import numpy as np
+from examples.wordnet import nouns
 
 from benchmarks.fit import packages
-from examples.wordnet import glosses, nouns
 
 _LENGTH = 16  # words of a gloss
 _HELD_OUT = 0.05
@@ -25,7 +26,10 @@ def hypernyms(folder):
     classes = np.unique(above[training])
     held_out = held_out[np.isin(above[held_out], classes)]
 
-    texts = [glosses.split(synset.definition) for synset in synsets]
+    texts = [
+        re.findall(r"[a-z0-9]+", synset.definition.lower())
+        for synset in synsets
+    ]
     counts = collections.Counter(w for i in training for w in texts[i])
     words = [w for w, count in counts.most_common() if count >= _MIN_COUNT]
     ids = {word: i for i, word in enumerate(words)}

@@ -35,8 +35,7 @@ def read(path):
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path} is not there. WordNet's nouns are in the package "
-            "wordnet-base of Debian and Ubuntu (apt-get install wordnet-base); "
-            "or name another data.noun with --nouns=FILE."
+            "wordnet-base of Debian and Ubuntu (apt-get install wordnet-base)."
         ) from error
     synsets, numbers = [], {}
     for number, line in lines:
