@@ -55,16 +55,6 @@ def test_sessions():
     assert np.mean(hits) == pytest.approx(shop.ceiling(10), abs=0.03)
 
 
-def test_sessions_after_the_launch():
-    shop = data.Shop(600, num_new=2)
-    sessions = shop.sessions(4000, launched=True)
-    counts = np.bincount(sessions.ravel())
-    assert counts.size == 602 and counts[600:].min() > 20
-    near = shop.similar_old_items()
-    old = shop.sessions(4000)
-    assert near.shape == (2,) and np.isin(near, old).all()
-
-
 @pytest.mark.parametrize("head", ["hierarchical", "sampled", "full"])
 def test_each_head_learns(head, capsys):
     """Far more than the ten most frequent items would find."""
