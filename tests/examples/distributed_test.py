@@ -70,7 +70,7 @@ def test_trainers_and_servers_are_killed(tmp_path):
     """A lost trainer is started again; a lost server is named at the end."""
     flags = "--batch_size=16", "--save_every=20"
     process, pids, printed = (
-        start("train", tmp_path, *flags, "--steps=1000000"),
+        start("train", tmp_path, *flags, "--trainers=1", "--steps=1000000"),
         {},
         [],
     )
@@ -88,8 +88,8 @@ def test_trainers_and_servers_are_killed(tmp_path):
 
     try:
         read_until("saved$")
-        os.kill(pids["worker", 1], signal.SIGKILL)
-        read_until("^worker task 1 .*process")
+        os.kill(pids["worker", 0], signal.SIGKILL)
+        read_until("^worker task 0 .*process")
         read_until("saved$")
         last = read_until("saved$")
         os.kill(pids["ps", 1], signal.SIGKILL)

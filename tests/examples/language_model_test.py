@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.common import program
 from examples.corpora import corpus
 from examples.language_model import (
     checkpoint,
@@ -82,15 +81,6 @@ def test_a_resumed_run_equals_the_uninterrupted_one(
     for state in recurrent.states(job.model):
         assert not state.numpy().any()
     assert job.finish() == pytest.approx(job.loss("test"), abs=1e-5)
-
-
-def test_the_commands_time_is_over(text, tmp_path, capsys):
-    flags = ["train", f"--corpus={text}", f"--save_dir={tmp_path}"]
-    flags += ["--cell=rnn", "--units=8", "--batch_size=5", "--steps=7"]
-    program.run(train.main, train.flags, [*flags, "--max_minutes=1e-9"])
-    said = capsys.readouterr().out
-    assert "--max_minutes is over. The run is saved, 1 steps into" in said
-    assert checkpoint.exists(tmp_path)
 
 
 @pytest.mark.parametrize("name", settings.TREES)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from examples.word2vec import model, settings, text, windows
+from examples.word2vec import model, text, windows
 from tests.support.word2vec_runs import (
     assert_near,
     command,
@@ -18,11 +18,15 @@ from tests.support.word2vec_runs import (
 )
 
 
-@pytest.mark.parametrize("optimizer", settings.OPTIMIZERS)
 @pytest.mark.parametrize(
-    ("architecture", "branching"), [("skip_gram", 2), ("cbow", 2), ("cbow", 5)]
+    ("architecture", "branching", "optimizer"),
+    [
+        ("skip_gram", 2, "sgd"),
+        ("cbow", 2, "adagrad"),
+        ("cbow", 5, "rowwise_adagrad"),
+    ],
 )
-def test_steps_against_the_formulas(optimizer, architecture, branching):
+def test_steps_against_the_formulas(architecture, branching, optimizer):
     source = make_text()
     chosen = make_settings(
         optimizer=optimizer, architecture=architecture, branching=branching
