@@ -6,13 +6,12 @@ import inspect
 import os
 import signal
 import sys
-import textwrap
 
 from absl import flags
 
+flags.disclaim_key_flags()  # A flag belongs to the module that asks for it.
+
 _HELP = {"-h", "-help", "--help", "--helpshort", "--helpfull"}
-_QUIET = "3"
-_WIDTH = 80
 
 
 class Flags:
@@ -36,7 +35,7 @@ class Flags:
         return functools.partial(getattr(flags, name), flag_values=self.values)
 
 
-def run(main, command_flags, argv=None, tensorflow=True, interrupted=sys.exit):
+def run(main, command_flags, argv=None, interrupted=sys.exit):
     """Reads the flags and runs `main()`, the function of a command.
 
     A bad flag ends in one line and status 1, Ctrl-C in one line and status 130;
@@ -48,18 +47,18 @@ def run(main, command_flags, argv=None, tensorflow=True, interrupted=sys.exit):
         main: a function of the module whose docstring begins the help.
         command_flags: the `Flags`; set anew.
         argv: name of the program and its arguments; `sys.argv` by default.
-        tensorflow: whether the command needs it, which takes seconds.
         interrupted: ends the process with a status after Ctrl-C: `sys.exit`, or
             `end_at_once`.
     """
     argv = sys.argv if argv is None else argv
     try:
         if _HELP.intersection(argv[1:]):
-            print(help_text(inspect.getmodule(main), command_flags))
+            print(inspect.getdoc(inspect.getmodule(main)))
+            print(command_flags.values.get_help())
         else:
             _read_flags(command_flags.values, argv)
-            if tensorflow:
-                import_tensorflow()
+            # TensorFlow's lines are shown to those who ask for them.
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
             main()
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
@@ -93,41 +92,6 @@ def _read_flags(values, argv):
         sys.exit(f"error: {error}\n--help lists the flags.")
 
 
-def help_text(module, command_flags):
-    """What the module's command does, and its flags in their order there."""
-    lines = [inspect.getdoc(module), "", "Flags, with their defaults:"]
-    for name in command_flags.values:
-        flag = command_flags.values[name]
-        default = flag.default_as_str or ""
-        lines.append(f"\n  --{flag.name}={default.strip(chr(39))}")
-        words = flag.help
-        choices = getattr(flag.parser, "enum_values", None)
-        if choices:
-            words = words.partition(">: ")[2] + f" One of {', '.join(choices)}."
-        lines.append(
-            textwrap.fill(
-                " ".join(words.split()),
-                _WIDTH,
-                initial_indent=" " * 6,
-                subsequent_indent=" " * 6,
-            )
-        )
-    return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def resumable():
-    """Ends the program where training is interrupted or its loss diverges."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(
-            f"{interrupt} The same command with --resume continues.".lstrip()
-        ) from None
-    except FloatingPointError as error:
-        sys.exit(f"\nerror: {error}")
-
-
 @contextlib.contextmanager
 def interruption():
     """Lets the block end by itself after Ctrl-C, so that it can save.
@@ -153,31 +117,3 @@ def interruption():
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, earlier)
-
-
-def import_tensorflow():
-    """Imports TensorFlow; its start-up lines are shown to those who ask.
-
-    They ask with a TF_CPP_MIN_LOG_LEVEL below 3, which hides what TensorFlow
-    says itself; Python's errors are shown in any case. TensorFlow writes some
-    of the lines before it reads the level.
-    """
-    level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _QUIET)
-    with _no_stderr() if level == _QUIET else contextlib.nullcontext():
-        import tensorflow  # noqa: F401
-
-
-@contextlib.contextmanager
-def _no_stderr():
-    """Drops what the process writes to its standard error, in C++ too."""
-    sys.stderr.flush()
-    original = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(original, 2)
-        os.close(original)

@@ -6,6 +6,10 @@ Nothing here needs TensorFlow.
 import dataclasses
 import typing
 
+from absl import flags as absl_flags
+
+absl_flags.disclaim_key_flags()  # A flag belongs to the module that asks.
+
 
 def setting(default, text, choices=(), least=None, above=None, below=None):
     """Returns a field of a settings class.
@@ -24,31 +28,24 @@ def setting(default, text, choices=(), least=None, above=None, below=None):
     )
 
 
-def define(flags, settings_class, skip=()):
+def define(flags, settings_class):
     """Defines a flag for each field of a settings class.
 
     Args:
         flags: A `program.Flags`.
         settings_class: A dataclass whose fields `setting` made.
-        skip: The names of fields without a flag.
     """
     for field in dataclasses.fields(settings_class):
-        if field.name in skip:
-            continue
-        arguments = field.name, field.default, field.metadata["text"]
+        name, default, text = field.name, field.default, field.metadata["text"]
         kind = _kind(field)
         if choices := field.metadata["choices"]:
-            name, default, text = arguments
             flags.DEFINE_enum(name, default, list(choices), text)
         elif kind is tuple:
-            name, default, text = arguments
-            shown = default if default is None else list(map(str, default))
-            flags.DEFINE_list(name, shown, text)
+            flags.DEFINE_list(name, list(map(str, default)), text)
         else:
             functions = {bool: "bool", int: "integer", float: "float"}
-            getattr(flags, f"DEFINE_{functions.get(kind, 'string')}")(
-                *arguments
-            )
+            define_one = f"DEFINE_{functions.get(kind, 'string')}"
+            getattr(flags, define_one)(name, default, text)
 
 
 def check(settings):

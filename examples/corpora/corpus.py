@@ -1,28 +1,30 @@
 """Text to class ids: the vocabulary, the parts, files of ids.
 
 A corpus has three parts: `train`, `valid`, by which flags are chosen, and
-`test`, by which nothing is chosen. If the files do not name the parts, one
-document in 20 is in `valid` and one in `test`, by a hash of its name. A text of
-fewer than 20 files is cut into 100 documents. Nothing is de-duplicated. Only
-`train` makes the vocabulary and the unigram counts.
-
-The text is read once. The files of class ids are in a cache, and are used again
-as long as the text stays the same.
+`test`, by which nothing is chosen. One document in 20 is in `valid` and one in
+`test`, by a hash of its name. A text of fewer than 20 files is cut into 100
+documents. Nothing is de-duplicated. Only `train` makes the vocabulary and the
+unigram counts.
 """
 
 import codecs
+import collections
 import dataclasses
-import json
+import hashlib
+import itertools
 import os
-import pathlib
 
 import numpy as np
 
 from examples.common import settings
+from examples.common.progress import Progress
 from examples.common.settings import setting
-from examples.corpora import cache, formats, making, splitters, texts
+from examples.corpora import formats, splitters, texts
 
-_VERSION = 2  # of the files in the cache
+_HELD_OUT_EVERY = 20
+_NUM_BLOCKS = 100
+_LONGEST_LINE = 10_000  # tokens between which a text is not cut
+_BREAK = "\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,37 +32,26 @@ class Options:
     """How a corpus is read; each field is a flag."""
 
     corpus: str = setting(
-        "stdlib",
+        texts.STDLIB,
         "The text: a file, a folder (all its files but hidden ones), a pattern "
-        "of files in quotation marks; stdlib or stdlib+tests, the source of "
-        "Python's standard library; or hub:NAME or hub:NAME:CONFIG, a data set "
-        "that the library datasets loads. gzip, bzip2 or xz may have packed "
-        "the files.",
+        "of files in quotation marks, or stdlib, the source of Python's "
+        "standard library. gzip, bzip2 or xz may have packed the files.",
     )
     format: str = setting(
-        "auto",
-        "What the files are; auto: what their names and beginnings say. "
-        + " ".join(f"{n}: {form.about}." for n, form in formats.FORMATS.items())
-        + f" Without parts, one document in {making.HELD_OUT_EVERY} validates "
-        "and one tests.",
-        choices=("auto", *formats.FORMATS),
+        "documents",
+        "documents: files of running text or code, <eof> after each. lines: a "
+        "sentence a line, <eos> after each. One document in "
+        f"{_HELD_OUT_EVERY} validates and one tests.",
+        choices=tuple(formats.BOUNDARIES),
     )
     tokens: str = setting(
-        "auto",
+        "code",
         "words: what white space separates. code: words, punctuation marks "
-        "and, in documents, line breaks with the indentation of the next line. "
-        f"{', '.join(f'{kind}:FILE' for kind in splitters.OF_A_FILE)}: the "
-        "tokens of a model of that library. auto: what the format has.",
+        "and, in documents, line breaks with the indentation of the next line.",
+        choices=tuple(splitters.SPLITTERS),
     )
     encoding: str = setting(
         "utf-8", "Encoding of the text, such as utf-16 or cp1251."
-    )
-    field: str = setting("text", "Name of the texts in a data set's examples.")
-    vocabulary: str = setting(
-        "",
-        "File with a word at the beginning of each line: these words are the "
-        f"classes, and {formats.UNKNOWN}. By default the classes are the words "
-        "of the training text, or all tokens of --tokens=...:FILE.",
     )
     min_count: int = setting(
         2,
@@ -68,15 +59,10 @@ class Options:
         f"{formats.UNKNOWN}.",
         least=1,
     )
-    max_classes: int = setting(
-        0, "The most frequent words that are classes; 0: all.", least=0
-    )
 
     def __post_init__(self):
         """Raises `ValueError` that names the first bad flag."""
         settings.check(self)
-        if self.tokens != "auto":
-            splitters.check(self.tokens)
         try:
             " ".encode(self.encoding)
             name = codecs.lookup(self.encoding).name
@@ -87,14 +73,9 @@ class Options:
             ) from None
         # One name for "utf8" and "UTF-8".
         object.__setattr__(self, "encoding", name)
-        if self.corpus and texts.is_path(self.corpus):
+        if self.corpus and self.corpus != texts.STDLIB:
             # A saved run may be opened in another folder.
             object.__setattr__(self, "corpus", os.path.abspath(self.corpus))
-
-    def text(self):
-        """Returns these fields alone, without the fields of a derived class."""
-        names = [field.name for field in dataclasses.fields(Options)]
-        return Options(**{name: getattr(self, name) for name in names})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,16 +85,14 @@ class Corpus:
     Attributes:
         words: The class names, most frequent first; class 0 to N - 1.
         counts: `[N]` int64, occurrences of each class in `train`.
-        train: `[num_train_tokens]` int32 class ids, a memory map.
+        train: `[num_train_tokens]` int32 class ids.
         valid: Class ids of the text to validate on.
         test: Class ids of the text to test on.
         unknown: The class of `<unk>`.
         digest: Hexadecimal, equal for equal text, parts and vocabulary.
-        format: The name of the format.
         tokens: The name of the splitter.
-        boundary: The token after each document or line; None: there is none.
+        boundary: The token after each document or line.
         unknown_rates: The share of `<unk>` in each part.
-        folder: The folder of the files.
     """
 
     words: tuple[str, ...]
@@ -123,11 +102,9 @@ class Corpus:
     test: np.ndarray
     unknown: int
     digest: str
-    format: str = "documents"
     tokens: str = "code"
-    boundary: str | None = formats.END_OF_DOCUMENT
+    boundary: str = formats.END_OF_DOCUMENT
     unknown_rates: dict[str, float] = dataclasses.field(default_factory=dict)
-    folder: pathlib.Path | None = None
 
     def unigram_perplexity(self, labels):
         """Returns the perplexity of the training frequencies, plus one each.
@@ -149,55 +126,140 @@ class Corpus:
             f"{rate:.1%} of {part}" for part, rate in self.unknown_rates.items()
         )
         return (
-            f"Tokens: {sizes}; {len(self.words):,} classes. <unk> is {rates}. "
-            f"Read as {self.format}, {self.tokens}."
+            f"Tokens: {sizes}; {len(self.words):,} classes. <unk> is {rates}."
         )
 
 
-def load(options, cache_root=None):
-    """Reads, divides and encodes a corpus, or opens what an earlier call made.
+def load(options):
+    """Reads, divides and encodes a corpus; returns a `Corpus`.
 
     Args:
         options: The `Options`.
-        cache_root: The folder for the files of ids; `cache.default_root()` by
-            default.
 
     Raises:
-        OSError: There are no such files, or there is no room.
+        OSError: There are no such files.
         ValueError: A file is no text in that encoding, there is too little
             text, or the text has no rare word.
     """
-    options = options.text()
-    source = texts.find(options.corpus, options.format)
-    named_files = [options.vocabulary, options.tokens.partition(":")[2]]
-    named_files = [os.stat(name) for name in named_files if name]
-    key = cache.key(
-        [
-            _VERSION,
-            dataclasses.asdict(options),
-            source.state(),
-            [(status.st_size, status.st_mtime_ns) for status in named_files],
+    words, documents = _read(options)
+    if not documents:
+        raise ValueError(f"--corpus={options.corpus} has no text.")
+    if len(documents) < _HELD_OUT_EVERY:
+        documents = _cut(documents, options, words)
+    order = sorted(
+        documents, key=lambda name: hashlib.sha256(os.fsencode(name)).digest()
+    )
+    part_of = dict.fromkeys(documents, "train")
+    part_of |= dict.fromkeys(order[::_HELD_OUT_EVERY], "valid")
+    part_of |= dict.fromkeys(
+        order[_HELD_OUT_EVERY // 2 :: _HELD_OUT_EVERY], "test"
+    )
+    parts = {}
+    for part in formats.PARTS:
+        found = [
+            ids for name, ids in documents.items() if part_of[name] == part
         ]
+        if not found:
+            raise ValueError(
+                f"--corpus={options.corpus} has too little text: the part "
+                f"{part} is empty."
+            )
+        parts[part] = np.concatenate(found)
+    counts = np.bincount(parts["train"], minlength=len(words))
+    chosen = _choose(options, words, counts)
+    classes = sorted(chosen, key=lambda word: (-chosen[word], word))
+    unknown = classes.index(formats.UNKNOWN)
+    class_of_word = {word: i for i, word in enumerate(classes)}
+    class_of = np.array(
+        [class_of_word.get(word, unknown) for word in words], np.int32
     )
-    title = os.path.basename(options.corpus).partition(".")[0]
-    title = "".join(c if c.isascii() and c.isalnum() else "_" for c in title)
-    folder = cache.made(
-        cache.default_root() if cache_root is None else cache_root,
-        f"{title[:40] or 'corpus'}-{key}",
-        lambda folder: making.make(options, source, folder),
-    )
-    with open(folder / "corpus.json", encoding="utf-8") as file:
-        about = json.load(file)
-    with open(folder / "words.json", encoding="utf-8") as file:
-        words = tuple(json.load(file))
-    parts = {
-        part: np.memmap(folder / part, making.DTYPE, "r")
-        for part in formats.PARTS
-    }
+    parts = {part: class_of[ids] for part, ids in parts.items()}
+    digest = hashlib.sha256("\0".join(classes).encode())
+    for part, ids in parts.items():
+        digest.update(part.encode())
+        digest.update(ids.tobytes())
     return Corpus(
-        words=words,
-        counts=np.load(folder / "counts.npy"),
+        words=tuple(classes),
+        counts=np.array([chosen[word] for word in classes]),
         **parts,
-        **about,
-        folder=folder,
+        unknown=unknown,
+        digest=digest.hexdigest(),
+        tokens=options.tokens,
+        boundary=formats.BOUNDARIES[options.format],
+        unknown_rates={
+            part: float(np.mean(ids == unknown)) for part, ids in parts.items()
+        },
     )
+
+
+def _read(options):
+    """Numbers the tokens in the order in which they first occur.
+
+    Returns:
+        The different tokens, a list; and a dict from the names of documents to
+        the numbers of their tokens, int32.
+    """
+    numbers = collections.defaultdict(itertools.count().__next__)
+    documents, progress = {}, Progress("Reading", None, "tokens")
+    for name, path in texts.find(options.corpus).items():
+        tokens = _tokens(texts.read(path, options.encoding), options)
+        if tokens:
+            ids = map(numbers.__getitem__, tokens)
+            documents[name] = np.fromiter(ids, np.int32, len(tokens))
+            progress.add(0, len(tokens))
+    return list(numbers), documents
+
+
+def _tokens(text, options):
+    """Returns the tokens of a document, with those that end it or its lines."""
+    splitter = splitters.SPLITTERS[options.tokens]
+    boundary = formats.BOUNDARIES[options.format]
+    if not text:
+        return []
+    if options.format == "documents":
+        return [*splitter.split(text), boundary]
+    return splitter.split(f"{text.removesuffix(_BREAK)}{_BREAK}", boundary)
+
+
+def _cut(documents, options, words):
+    """Cuts documents into about 100 smaller ones, between lines."""
+    boundary = formats.BOUNDARIES[options.format]
+    by_lines = options.format == "lines"
+    ends_line = np.array(
+        [w == boundary if by_lines else w.startswith(_BREAK) for w in words]
+    )
+    closing = [] if by_lines else [words.index(boundary)]
+    total = sum(map(len, documents.values()))
+    result = {}
+    for name, ids in documents.items():
+        num = max(1, round(_NUM_BLOCKS * len(ids) / total))
+        bounds = {0, len(ids)}
+        for i in range(1, num):
+            place = len(ids) * i // num
+            found = np.flatnonzero(
+                ends_line[ids[place : place + _LONGEST_LINE]]
+            )
+            bounds.add(place + (int(found[0]) + by_lines if len(found) else 0))
+        for i, (begin, end) in enumerate(itertools.pairwise(sorted(bounds))):
+            piece = ids[begin:end]
+            if end < len(ids):
+                piece = np.append(piece, closing).astype(np.int32)
+            result[f"{name} block {i}"] = piece
+    return result
+
+
+def _choose(options, words, counts):
+    """Returns the count of each class, a dict; `UNKNOWN` is one of them."""
+    chosen = {
+        word: count
+        for word, count in zip(words, counts.tolist(), strict=True)
+        if count >= options.min_count and word != formats.UNKNOWN
+    }
+    chosen[formats.UNKNOWN] = int(counts.sum()) - sum(chosen.values())
+    if not chosen[formats.UNKNOWN]:
+        raise ValueError(
+            "No word of the training text is seen fewer than "
+            f"{options.min_count} times, so that {formats.UNKNOWN} would never "
+            "be trained: give more text or a larger --min_count."
+        )
+    return chosen

@@ -89,8 +89,8 @@ class Servers:
 def _free_ports(count):
     """Ports on which nothing listens, all different.
 
-    None is of those that the system gives to connections, one of which could
-    take it before the server does.
+    The system gives none of these to connections, which could take the port
+    before the server does.
     """
     ports, draw = set(), random.SystemRandom()
     while len(ports) < count:

@@ -10,7 +10,6 @@ folder that all workers see; the same command continues from the last one, on
 any number of workers.
 """
 
-import importlib.util
 import json
 import os
 import socket
@@ -32,9 +31,6 @@ _BATCH = flags.define_count(
 )
 _STEPS = flags.define_count("steps", 200, "Training steps of this run.")
 _SAVE = flags.define_count("save_every", 100, "Steps between checkpoints.")
-_TENSORBOARD = flags.DEFINE_string(
-    "tensorboard", "", "Folder for the loss and the times of each worker."
-)
 _FOLDER = flags.DEFINE_string(
     "checkpoints", "workers_model", "Folder to write to."
 )
@@ -42,8 +38,6 @@ _FOLDER = flags.DEFINE_string(
 
 def main():
     """Is a worker, or starts all of them."""
-    if _TENSORBOARD.value and not importlib.util.find_spec("tensorboard"):
-        sys.exit("error: --tensorboard needs pip install tensorboard.")
     if "TF_CONFIG" not in os.environ:
         sys.exit(_start_workers(_WORKERS.value))
     # Before TensorFlow runs anything.
@@ -119,9 +113,6 @@ def _train(strategy):
         inputs = vectors[labels] + 0.3 * noise
         return tf.constant(inputs, "float32"), tf.constant(labels)
 
-    if _TENSORBOARD.value:
-        folder = os.path.join(_TENSORBOARD.value, f"worker_{task}")
-        writer = tf.summary.create_file_writer(folder)
     distributed = strategy.experimental_distribute_values_from_function
     step_ms, processor_ms = [], []
     for number in range(first + 1, first + _STEPS.value + 1):
@@ -130,11 +121,6 @@ def _train(strategy):
         loss = float(step(inputs, labels))
         step_ms.append(1000 * (time.monotonic() - start))
         processor_ms.append(1000 * (time.process_time() - processor_start))
-        if _TENSORBOARD.value:
-            with writer.as_default(number):
-                tf.summary.scalar("loss", loss)
-                tf.summary.scalar("step_ms", step_ms[-1])
-                tf.summary.scalar("processor_ms", processor_ms[-1])
         if number % _SAVE.value == 0 or number == first + _STEPS.value:
             path = os.path.join(_FOLDER.value, str(number))
             tf_hsm.distribute.save(saved, path, strategy, max_to_keep=2)
@@ -178,4 +164,4 @@ def _start_workers(count):
 
 
 if __name__ == "__main__":
-    program.run(main, flags, tensorflow="TF_CONFIG" in os.environ)
+    program.run(main, flags)

@@ -73,11 +73,6 @@ class Windows:
         """All labels, `[batch_size, len(self) * steps]`."""
         return self._labels
 
-    def stacked(self, indices):
-        """Returns `tokens` and `labels`, each `[n, batch_size, steps]`."""
-        batches = [self[i] for i in indices]
-        return tuple(map(np.stack, zip(*batches, strict=True)))
-
     def dataset(self, indices=None):
         """A `tf.data.Dataset` of what the model takes.
 

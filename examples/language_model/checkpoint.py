@@ -17,7 +17,7 @@ import numpy as np
 from examples.common import files
 
 # A saved model has layers of `model`, which Keras finds once it is imported.
-from examples.language_model import model as model_lib
+from examples.language_model import model as _  # noqa: F401
 from examples.language_model import recurrent
 from examples.language_model import settings as settings_lib
 
@@ -39,7 +39,7 @@ class Run:
         digest: `corpus.Corpus.digest` of its text.
         words: the class names.
         tokens: name of the splitter that makes words of text.
-        boundary: the word after each document or line; None: there is none.
+        boundary: the word after each document or line.
         history: a dict for each finished epoch.
     """
 
@@ -47,7 +47,7 @@ class Run:
     digest: str
     words: tuple[str, ...]
     tokens: str
-    boundary: str | None
+    boundary: str
     history: list[dict]
 
 
@@ -90,7 +90,6 @@ def load(folder):
         model = keras.models.load_model(path)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    model_lib.add_penalties(model, run.settings)
     for variable, value in zip(_left_out(model), values, strict=True):
         variable.assign(value)
     return model, run

@@ -91,7 +91,7 @@ def main():
             f"error: --num_samples={_NUM_SAMPLES.value}: a beam finds at most "
             f"--beam_width={_BEAM_WIDTH.value} texts."
         )
-    splitter = splitters.named(run.tokens)
+    splitter = splitters.SPLITTERS[run.tokens]
     prompt = splitter.split_beginning(_PROMPT.value)
     unknown = sorted(set(prompt).difference(run.words))
     if unknown:

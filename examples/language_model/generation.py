@@ -129,5 +129,5 @@ def _first(run, prompt):
 
 def _joined(run, texts):
     """Makes strings of lists of tokens."""
-    splitter = splitters.named(run.tokens)
+    splitter = splitters.SPLITTERS[run.tokens]
     return [splitters.join(splitter, tokens) for tokens in texts]

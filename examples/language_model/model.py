@@ -4,15 +4,10 @@ import keras
 import tensorflow as tf
 
 import tf_hsm
-from examples.language_model import (
-    heads,
-    optimization,
-    recurrent,
-    transformer,
-)
-from examples.language_model.trees import TREES
+from examples.language_model import heads, recurrent, transformer
 
 _STACKS = {"recurrent": recurrent.stack, "transformer": transformer.stack}
+_CHUNK = 1 << 20  # tokens that are read at once
 
 
 @keras.saving.register_keras_serializable("language_model")
@@ -54,44 +49,47 @@ class Embedding(keras.layers.Layer):
         }
 
 
-@keras.saving.register_keras_serializable("language_model")
-class TextLoss(keras.layers.Layer):
-    """Keeps the mean of the losses that it is given, as a metric.
+def make_tree(settings, text):
+    """Returns the tree that `settings.tree` names.
 
-    Where there are penalties, the model's loss has them too.
+    Args:
+        settings: a `settings.Settings`.
+        text: a `corpus.Corpus`, whose class ids are in order of falling
+            frequency.
     """
+    num_classes = len(text.words)
+    if settings.tree == "huffman":
+        return tf_hsm.Tree.huffman(text.counts, branching=settings.branching)
+    if settings.tree == "balanced":
+        return tf_hsm.Tree.balanced(num_classes, settings.branching)
+    if settings.tree in ("two_level", "flat"):
+        return getattr(tf_hsm.Tree, settings.tree)(num_classes)
 
-    METRIC = "nats"
+    def batches():
+        for begin in range(0, len(text.train) - 1, _CHUNK):
+            tokens = text.train[begin : begin + _CHUNK + 1]
+            yield tokens[None, :-1], tokens[None, 1:]
 
-    def __init__(self, **kwargs):
-        """Makes the metric."""
-        super().__init__(**kwargs)
-        self.mean = keras.metrics.Mean(name=self.METRIC)
-
-    def call(self, losses):
-        """Returns `losses [...]`."""
-        self.mean.update_state(losses)
-        return losses
-
-    def compute_output_spec(self, losses):
-        """The same."""
-        return keras.KerasTensor(losses.shape, dtype=losses.dtype)
+    return tf_hsm.Tree.from_data(
+        batches(), num_classes=num_classes, seed=settings.seed
+    )
 
 
-def make_head(settings, text, learning_rate, embedding=None):
-    """The head that `settings.head` names, for the classes of a `Corpus`.
+def make_head(settings, text, embedding=None):
+    """Returns the head that `settings.head` names.
+
+    Its biases begin at the log-frequencies of the classes.
 
     Args:
         settings: a `settings.Settings`.
         text: a `corpus.Corpus`.
-        learning_rate: of an optimizer of the head's own.
-        embedding: the `keras.layers.Embedding` that a flat tree is tied with.
+        embedding: the `keras.layers.Embedding` whose rows are the rows of a
+            flat tree too.
     """
-    num_classes = len(text.words)
-    counts = text.counts if settings.frequency_biases else None
+    num_classes, counts = len(text.words), text.counts
     if settings.head == "full":
-        return heads.FullSoftmax(num_classes, counts, name="head")
-    penalty = keras.regularizers.L2(settings.l2) if settings.l2 else None
+        tree = tf_hsm.Tree.flat(num_classes).with_counts(counts)
+        return heads.FullSoftmax(tree, name="head")
     if settings.head == "sampled":
         # Log-uniform: class ids are in order of falling frequency.
         return tf_hsm.layers.SampledSoftmax(
@@ -99,39 +97,30 @@ def make_head(settings, text, learning_rate, embedding=None):
             num_sampled=settings.num_sampled,
             counts=counts,
             seed=settings.seed,
-            kernel_regularizer=penalty,
             name="head",
         )
-    own = None
-    if settings.in_place:
-        own = optimization.make(settings, learning_rate)
     if settings.head == "adaptive":
-        # Without counts: class ids are in order of falling frequency.
         return tf_hsm.layers.AdaptiveSoftmax(
             num_classes,
-            cutoffs="auto"
-            if settings.cutoffs is None
-            else list(settings.cutoffs),
             counts=counts,
-            tail=settings.tail,
-            width=settings.head_width if settings.tied else None,
             batch=settings.batch_size * settings.steps,
-            optimizer=own,
-            kernel_regularizer=penalty,
             name="head",
         )
-    tree = TREES[settings.tree](text, settings.branching, settings.seed)
+    tree = make_tree(settings, text)
     return tf_hsm.layers.HierarchicalSoftmax(
-        tree.with_counts(counts),
-        optimizer=own,
-        tied_to=embedding,
-        kernel_regularizer=penalty,
-        name="head",
+        tree.with_counts(counts), tied_to=embedding, name="head"
+    )
+
+
+def rate(settings, num_steps):
+    """Returns the learning rate, which falls along a cosine."""
+    return keras.optimizers.schedules.CosineDecay(
+        settings.learning_rate, num_steps, alpha=0.05
     )
 
 
 def build(settings, text, learning_rate):
-    """A compiled model of `{"tokens", "labels"}` with per-token loss output.
+    """Returns a compiled model of `{"tokens", "labels"}`: a loss per token.
 
     The labels are an input because the hierarchical loss needs them to choose
     the path; the mean loss comes from the head by `add_loss`. Recurrent states
@@ -145,65 +134,25 @@ def build(settings, text, learning_rate):
     shape = (settings.batch_size, settings.steps)
     tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
     labels = keras.Input(batch_shape=shape, dtype="int32", name="labels")
-    head = embedding = None
-    if settings.tied and settings.head == "adaptive":
-        head = make_head(settings, text, learning_rate)
-        hidden = head(tokens, embed=True)
-    elif settings.tied:
-        embedding = keras.layers.Embedding(
-            len(text.words),
-            settings.embedding_width,
-            keras.initializers.RandomNormal(stddev=0.05),
-            name="embedding",
-        )
-        hidden = embedding(tokens)
-    else:
-        hidden = Embedding(
-            len(text.words), settings.embedding_width, name="embedding"
-        )(tokens)
-    hidden = _STACKS[settings.body](hidden, settings)
-    if settings.projection:
-        hidden = keras.layers.Dense(
-            settings.projection, use_bias=False, name="projection"
-        )(hidden)
+    # A head shares its rows with an embedding of Keras.
+    kind = keras.layers.Embedding if settings.tied else Embedding
+    embedding = kind(
+        len(text.words), settings.embedding_width, name="embedding"
+    )
+    hidden = _STACKS[settings.body](embedding(tokens), settings)
     hidden = keras.layers.Dropout(
         settings.dropout,
         seed=settings.seed + len(settings.units),
         name="hidden",
     )(hidden)
-    head = head or make_head(settings, text, learning_rate, embedding)
-    losses = head(hidden, labels)
-    if settings.l2:
-        losses = TextLoss(name="text_loss")(losses)
-    model = keras.Model({"tokens": tokens, "labels": labels}, losses)
-    add_penalties(model, settings)
-    model.compile(optimization.make(settings, learning_rate), jit_compile=False)
+    head = make_head(settings, text, embedding if settings.tied else None)
+    model = keras.Model(
+        {"tokens": tokens, "labels": labels}, head(hidden, labels)
+    )
+    model.compile(tf_hsm.optimizers.LazyAdam(learning_rate), jit_compile=False)
     return model
 
 
-def add_penalties(model, settings):
-    """Adds the L2 penalties that a saved model does not have.
-
-    All matrices between embedding and head get one, and the full softmax. The
-    other heads are made with theirs.
-    """
-    if not settings.l2:
-        return
-    for layer in model.layers:
-        if layer.name == "embedding":
-            continue
-        if layer.name == "head" and settings.head != "full":
-            continue
-        for variable in layer.trainable_weights:
-            if len(variable.shape) > 1:
-                variable.regularizer = keras.regularizers.L2(settings.l2)
-
-
-def text_loss(logs):
-    """The mean loss of a token among the metrics of a model, in nats."""
-    return float(logs.get(TextLoss.METRIC, logs["loss"]))
-
-
 def body(model):
-    """The part of `model` from tokens to the head's inputs `[B, T, D]`."""
+    """Returns the part of `model` from tokens to the head's inputs."""
     return keras.Model(model.input["tokens"], model.get_layer("hidden").output)

@@ -15,8 +15,6 @@ from examples.language_model import (
     callbacks,
     checkpoint,
     generation,
-    optimization,
-    plot,
     recurrent,
 )
 from examples.language_model import model as model_lib
@@ -47,7 +45,7 @@ def prepare(settings, save_dir, resume=False):
     # A resumed run repeats the uninterrupted one to the last bit.
     tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(settings.seed)
-    rate = optimization.rate(settings, num_steps)
+    rate = model_lib.rate(settings, num_steps)
     if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
         _check_resumed(save_dir, settings, state, text.digest)
@@ -60,7 +58,7 @@ def prepare(settings, save_dir, resume=False):
         print(f"Resuming after {done:,} of {num_steps:,} steps.")
         if state.settings.epochs != settings.epochs:
             state.settings = settings
-            optimization.set_rate(model, rate)
+            model.optimizer.learning_rate = rate
     else:
         model = model_lib.build(settings, text, rate)
         if resume:
@@ -72,10 +70,8 @@ def prepare(settings, save_dir, resume=False):
             settings, text.digest, text.words, text.tokens, text.boundary, []
         )
     head = model.get_layer("head")
-    if hasattr(head, "tree"):
-        print(f"{head.tree.summary()}")
-    elif hasattr(head, "cutoffs"):
-        print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
+    if settings.head == "hierarchical":
+        print(head.tree.summary())
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
     return Job(save_dir, text, windows, model, state)
 
@@ -132,10 +128,10 @@ class Job:
             # A kill may have come between the checkpoint and these files.
             self._write_for_reading()
         while len(self.state.history) < settings.epochs:
-            optimization.begin_epoch(self.model, settings, self.state.history)
-            done, clock = self.steps_done, callbacks.Clock()
+            done = self.steps_done
+            title = f"epoch {len(self.state.history) + 1}/{settings.epochs}"
             print(
-                f"epoch {len(self.state.history) + 1}/{settings.epochs}"
+                title
                 + (f" from step {done:,} of {num_steps:,}" if done else ""),
                 flush=True,
             )
@@ -145,20 +141,19 @@ class Job:
                 verbose=0,
                 callbacks=[
                     callbacks.ContinueMetrics(),
-                    callbacks.StopIfDiverged(),
-                    clock,
-                    callbacks.ProgressBar(
-                        clock, settings.batch_size * settings.steps
+                    callbacks.Steps(
+                        title,
+                        settings.batch_size * settings.steps,
+                        self._save,
+                        save_every,
+                        is_over,
                     ),
-                    callbacks.Checkpoint(self._save, save_every),
-                    callbacks.StopIf(is_over),
                 ],
             )
             if self.steps_done < num_steps:
-                print()  # The progress bar has not ended its line.
                 self._save()
                 return
-            self._end_epoch(clock)
+            self._end_epoch()
             if is_over():
                 return
 
@@ -169,15 +164,10 @@ class Job:
             return "after its last epoch"
         return f"{self.steps_done:,} steps into epoch {epochs + 1}"
 
-    def _end_epoch(self, clock):
-        """Validates, reports and saves; the model then begins the next epoch.
-
-        Args:
-            clock: The `callbacks.Clock` of the epoch's steps.
-        """
+    def _end_epoch(self):
+        """Validates, reports and saves; resets states for the next epoch."""
         # The mean of the epoch's steps, which the validation resets.
-        train_loss = model_lib.text_loss(self.model.get_metrics_result())
-        tokens = math.prod(self.windows["train"][0][0].shape) * clock.steps
+        train_loss = float(self.model.get_metrics_result()["loss"])
         entry = {
             "epoch": len(self.state.history) + 1,
             "step": int(self.model.optimizer.iterations),
@@ -186,7 +176,6 @@ class Job:
             "unigram_perplexity": self.text.unigram_perplexity(
                 self.windows["valid"].labels
             ),
-            "tokens_per_s": tokens / clock.seconds if clock.steps else None,
         }
         self.state.history.append(entry)
         recurrent.reset_states(self.model)
@@ -210,7 +199,6 @@ class Job:
         files.write_json(self.save_dir / "history.json", history)
         files.write_json(self.save_dir / "settings.json", settings)
         files.write_json(self.save_dir / "vocabulary.json", self.text.words)
-        plot.training_curve(self.save_dir / "curve.png", history)
 
     def loss(self, part, model=None):
         """Returns the mean loss on a part of the text, in nats per token.
@@ -226,7 +214,7 @@ class Job:
         logs = model.evaluate(
             self.windows[part].dataset(), verbose=0, return_dict=True
         )
-        return model_lib.text_loss(logs)
+        return float(logs["loss"])
 
     def finish(self):
         """Tests the saved model, and shows a text that it writes.

@@ -3,13 +3,13 @@ r"""Trains a next-token model with a hierarchical softmax on real text.
     bazel run //:train
     bazel run //:train -- --corpus=$PWD/book.txt --cell=gru --epochs=5
     bazel run //:train -- --head=sampled --save_dir=/tmp/sampled
-    bazel run //:train -- --recipe=text8 --corpus=$PWD/text8
+    bazel run //:train -- --body=transformer --tree=flat --tied
 
-Writes the model, the vocabulary, the settings, the history and a training
-curve to --save_dir after every epoch, and the model every --save_every steps
-too. Ctrl-C ends it after the step at hand, and saves. After that, or after a
-kill at any moment, the same command with --resume continues from the last of
-these checkpoints and reaches the same result, to the last bit.
+Writes the model, the vocabulary, the settings and the history to --save_dir
+after every epoch, and the model every --save_every steps too. Ctrl-C ends it
+after the step at hand, and saves. After that, or after a kill at any moment,
+the same command with --resume continues from the last of these checkpoints and
+reaches the same result, to the last bit.
 """
 
 import dataclasses
@@ -19,17 +19,10 @@ import time
 
 from examples.common import program
 from examples.common import settings as settings_lib
-from examples.language_model import recipe, settings
+from examples.language_model import settings
 
 flags = program.Flags()
 
-flags.DEFINE_enum(
-    "recipe",
-    None,
-    recipe.NAMES,
-    "Flags of a paper's model, which other flags override. Each file in "
-    "examples/language_model/recipes describes its model.",
-)
 settings_lib.define(flags, settings.Settings)
 _SAVE_DIR = flags.DEFINE_string(
     "save_dir", settings.FOLDER, "Folder to write to."
@@ -69,20 +62,23 @@ def main():
         sys.exit(f"error: {error}")
     minutes = _MAX_MINUTES.value or math.inf
     deadline = time.monotonic() + 60 * minutes
-    with program.resumable():
+    try:
         with program.interruption() as interrupted:
             job.train(
                 _SAVE_EVERY.value,
                 lambda: interrupted() or time.monotonic() >= deadline,
             )
-            if interrupted():
-                raise KeyboardInterrupt(f"The run is saved, {job.place()}.")
-        if len(job.state.history) < chosen.epochs:
-            print(
-                f"--max_minutes is over, {job.place()}. The run is saved; the "
-                "same command with --resume continues."
-            )
-        job.finish()
+    except FloatingPointError as error:
+        sys.exit(f"error: {error}")
+    saved = (
+        f"The run is saved, {job.place()}. The same command with --resume "
+        "continues."
+    )
+    if interrupted():
+        raise KeyboardInterrupt(saved)
+    if len(job.state.history) < chosen.epochs:
+        print(f"--max_minutes is over. {saved}")
+    job.finish()
 
 
 def chosen_settings(save_dir, resume):
@@ -97,4 +93,4 @@ def chosen_settings(save_dir, resume):
 
 
 if __name__ == "__main__":
-    program.run(main, flags, recipe.expand(sys.argv))
+    program.run(main, flags)

@@ -37,7 +37,7 @@ def stack(hidden, settings):
     multitask learners", 2019.
 
     Args:
-        hidden: `[B, T, embedding width]`, symbolic.
+        hidden: `[B, T, units]`, symbolic.
         settings: the width, the number of blocks, the attention heads, and the
             dropout: of what the first block takes, of attention, and of what is
             added.
@@ -54,8 +54,6 @@ def stack(hidden, settings):
             settings.dropout, seed=next(seeds), name=f"{name}_dropout"
         )(inputs)
 
-    if hidden.shape[-1] != width:
-        hidden = layers.Dense(width, use_bias=False, name="widen")(hidden)
     hidden = dropout("positions", Positions(name="positions")(hidden))
     for i in range(len(settings.units)):
         name = f"attention_{i}"

@@ -22,7 +22,7 @@ def main():
         help="class ids; words, if the model has a vocabulary",
     )
     arguments = parser.parse_args()
-    tf = import_tensorflow()
+    import tensorflow as tf
 
     extra = os.path.join(arguments.model, "assets.extra")
     tf.load_op_library(os.path.join(extra, "_tf_hsm_ops.so"))
@@ -49,23 +49,6 @@ def main():
     for log_prob, number in zip(log_probs, classes, strict=True):
         name = repr(words[number]) if words else number
         print(f"{math.exp(log_prob):7.2%}  {name}")
-
-
-def import_tensorflow():
-    """Returns TensorFlow; what it says at its start is dropped.
-
-    Unless the user asks for it by TF_CPP_MIN_LOG_LEVEL. Some of it does not
-    heed that level.
-    """
-    level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    stderr = os.dup(2)
-    if level == "3":
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    try:
-        import tensorflow as tf
-    finally:
-        os.dup2(stderr, 2)
-    return tf
 
 
 if __name__ == "__main__":

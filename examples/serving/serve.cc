@@ -1,197 +1,121 @@
-// Loads a SavedModel that tf_hsm.serving exported and answers a request; or
-// answers many at once, and says how fast.
+// Loads a SavedModel that tf_hsm.serving exported, and answers one request:
 //
-//     bazel run //examples/serving:serve -- --model=DIR
-//     bazel run //examples/serving:serve -- --model=DIR --callers=100
+//     bazel run //examples/serving:serve -- $PWD/served_model 3 14 15
 //
-// README.md beside this file says more.
-
-#include <unistd.h>
+// It needs TensorFlow's C API and no Python. A session answers any number of
+// threads at once.
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>  // NOLINT(build/c++11)
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <functional>
-#include <map>
-#include <random>
+#include <memory>
 #include <string>
-#include <thread>  // NOLINT(build/c++11)
 #include <vector>
 
-#include "examples/serving/latencies.h"
-#include "examples/serving/requests.h"
-#include "examples/serving/saved_model.h"
+#include "google/protobuf/map.h"
+#include "tensorflow/c/c_api.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
 
-namespace tf_hsm {
 namespace {
 
-constexpr char kUsage[] =
-    "flags, with their defaults:\n"
-    "  --model=DIR      a SavedModel of tf_hsm.serving.export; needed\n"
-    "  --library=FILE   the op library; the one in the SavedModel\n"
-    "  --callers=0      threads that send requests at once; 0: one request\n"
-    "  --seconds=10     how long they do\n"
-    "  --batch=1        the first dimension of a request\n"
-    "  --steps=16       any other dimension that the model leaves open\n"
-    "  --limit=100      integers in requests are at random in [0, limit)\n";
-
-constexpr int64_t kRequests = 64;  // different ones
-constexpr int64_t kShown = 10;     // numbers of an answer
-
-struct Flags {
-  std::string model;
-  std::string library;
-  int64_t callers = 0;
-  int64_t seconds = 10;
-  RequestSize size;
+template <typename T, void (*function)(T*)>
+struct Deleter {
+  void operator()(T* object) const { function(object); }
 };
 
-struct Request {
-  std::vector<TensorPtr> inputs;
-  std::vector<TensorPtr> answer;
-};
+template <typename T, void (*function)(T*)>
+using Owned = std::unique_ptr<T, Deleter<T, function>>;
 
-// What one caller saw.
-struct Report {
-  Latencies latencies;
-  int64_t wrong = 0;
-};
+using Infos = google::protobuf::Map<std::string, tensorflow::TensorInfo>;
 
-bool ReadFlags(int argc, char** argv, Flags* flags) {
-  using Reader = std::function<bool(const std::string&)>;
-  auto text = [](std::string* value) -> Reader {
-    return [=](const std::string& t) { return !(*value = t).empty(); };
-  };
-  auto number = [](int64_t* value, int64_t least = 1) -> Reader {
-    return [=](const std::string& t) {
-      char* end;
-      *value = std::strtoll(t.c_str(), &end, 10);
-      return !t.empty() && *end == '\0' && *value >= least;
-    };
-  };
-  const std::map<std::string, Reader> readers = {
-      {"--model", text(&flags->model)},
-      {"--library", text(&flags->library)},
-      {"--callers", number(&flags->callers, 0)},
-      {"--seconds", number(&flags->seconds)},
-      {"--batch", number(&flags->size.batch)},
-      {"--steps", number(&flags->size.steps)},
-      {"--limit", number(&flags->size.limit)},
-  };
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const size_t equals = std::min(argument.find('='), argument.size() - 1);
-    const auto reader = readers.find(argument.substr(0, equals));
-    if (reader == readers.end() ||
-        !reader->second(argument.substr(equals + 1))) {
-      std::fprintf(stderr, "%s is not a flag or not a value of it\n",
-                   argument.c_str());
-      return false;
-    }
-  }
-  if (flags->library.empty()) {
-    flags->library = flags->model + "/assets.extra/_tf_hsm_ops.so";
-  }
-  return !flags->model.empty();
+[[noreturn]] void Fail(const std::string& what) {
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::exit(EXIT_FAILURE);
 }
 
-double ResidentMegabytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return static_cast<double>(resident) * sysconf(_SC_PAGESIZE) / 1e6;
+void Check(const TF_Status* status, const std::string& what) {
+  if (TF_GetCode(status) != TF_OK) Fail(what + ": " + TF_Message(status));
 }
 
-// Sends requests, one after the other, until it is time to stop.
-void Call(const SavedModel& model, const std::vector<Request>& requests,
-          size_t first, const std::atomic<bool>& stop, Report* report) {
-  using Clock = std::chrono::steady_clock;
-  for (size_t i = first; !stop; ++i) {
-    const Request& request = requests[i % requests.size()];
-    const Clock::time_point begin = Clock::now();
-    const std::vector<TensorPtr> answer = model.Run(request.inputs);
-    const std::chrono::duration<double> passed = Clock::now() - begin;
-    report->latencies.Add(passed.count());
-    if (!Equal(answer, request.answer)) ++report->wrong;
-  }
+// Signatures name the tensors of a graph: "operation:index".
+TF_Output Find(const Infos& infos, const std::string& name, TF_Graph* graph) {
+  const auto info = infos.find(name);
+  if (info == infos.end()) Fail("the model has no " + name);
+  const std::string& tensor = info->second.name();
+  const size_t colon = tensor.rfind(':');
+  return {TF_GraphOperationByName(graph, tensor.substr(0, colon).c_str()),
+          std::atoi(tensor.c_str() + colon + 1)};
 }
 
-// Returns whether all answers were those that one caller alone gets.
-bool Load(const SavedModel& model, const std::vector<Request>& requests,
-          const Flags& flags) {
-  const auto half = std::chrono::milliseconds(500 * flags.seconds);
-  std::vector<Report> reports(flags.callers);
-  std::vector<std::thread> callers;
-  std::atomic<bool> stop(false);
-  const double at_begin = ResidentMegabytes();
-  for (size_t i = 0; i < reports.size(); ++i) {
-    callers.emplace_back(
-        [&, i] { Call(model, requests, i, stop, &reports[i]); });
+std::vector<int32_t> ReadTokens(int argc, char** argv) {
+  std::vector<int32_t> ids;
+  for (int i = 2; i < argc; ++i) {
+    char* end;
+    ids.push_back(static_cast<int32_t>(std::strtol(argv[i], &end, 10)));
+    if (*end != '\0') return {};
   }
-  std::this_thread::sleep_for(half);
-  const double half_way = ResidentMegabytes();
-  std::this_thread::sleep_for(half);
-  const double at_end = ResidentMegabytes();
-  stop = true;
-  for (std::thread& caller : callers) caller.join();
-
-  Report all;
-  for (const Report& report : reports) {
-    all.latencies.Add(report.latencies);
-    all.wrong += report.wrong;
-  }
-  const int64_t total = all.latencies.total();
-  std::printf("%zu callers, %lld s: %lld requests, %.0f per second\n",
-              reports.size(), static_cast<long long>(flags.seconds),  // NOLINT
-              static_cast<long long>(total),                          // NOLINT
-              static_cast<double>(total) / flags.seconds);
-  std::printf("latency: p50 %.2f ms, p99 %.2f ms\n",
-              1e3 * all.latencies.Quantile(0.5),
-              1e3 * all.latencies.Quantile(0.99));
-  std::printf(
-      "resident memory: %.1f MB at the begin, %.1f MB half-way, %.1f MB at "
-      "the end\n",
-      at_begin, half_way, at_end);
-  std::printf("answers that differ from those of one caller alone: %lld\n",
-              static_cast<long long>(all.wrong));  // NOLINT
-  return all.wrong == 0;
-}
-
-int Main(int argc, char** argv) {
-  Flags flags;
-  if (!ReadFlags(argc, argv, &flags)) {
-    std::fprintf(stderr, "%s", kUsage);
-    return EXIT_FAILURE;
-  }
-  const SavedModel model(flags.library, flags.model, "serving_default");
-  std::mt19937 random;
-  std::vector<Request> requests(flags.callers > 0 ? kRequests : 1);
-  for (Request& request : requests) {
-    request.inputs = RandomRequest(model.inputs(), flags.size, &random);
-    if (request.inputs.empty()) {
-      std::fprintf(stderr, "the model takes neither integers nor floats\n");
-      return EXIT_FAILURE;
-    }
-    request.answer = model.Run(request.inputs);
-  }
-  const std::vector<TensorPtr>& inputs = requests[0].inputs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    std::printf("%s:%s\n", model.inputs()[i].name.c_str(),
-                FirstNumbers(inputs[i].get(), kShown).c_str());
-  }
-  const std::vector<TensorPtr>& answer = requests[0].answer;
-  for (size_t i = 0; i < answer.size(); ++i) {
-    std::printf("-> %s:%s\n", model.outputs()[i].name.c_str(),
-                FirstNumbers(answer[i].get(), kShown).c_str());
-  }
-  if (flags.callers == 0) return EXIT_SUCCESS;
-  return Load(model, requests, flags) ? EXIT_SUCCESS : EXIT_FAILURE;
+  return ids;
 }
 
 }  // namespace
-}  // namespace tf_hsm
 
-int main(int argc, char** argv) { return tf_hsm::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const std::vector<int32_t> ids = ReadTokens(argc, argv);
+  if (ids.empty()) Fail("give the folder of a model, and token ids");
+  const std::string folder = argv[1];
+  const Owned<TF_Status, TF_DeleteStatus> status(TF_NewStatus());
+
+  // Without its op library a SavedModel's ops are unknown. They stay registered
+  // until the process ends.
+  const std::string library = folder + "/assets.extra/_tf_hsm_ops.so";
+  TF_DeleteLibraryHandle(TF_LoadLibrary(library.c_str(), status.get()));
+  Check(status.get(), library);
+
+  const Owned<TF_Graph, TF_DeleteGraph> graph(TF_NewGraph());
+  const Owned<TF_SessionOptions, TF_DeleteSessionOptions> options(
+      TF_NewSessionOptions());
+  const Owned<TF_Buffer, TF_DeleteBuffer> buffer(TF_NewBuffer());
+  const char* const tags[] = {"serve"};
+  TF_Session* session =
+      TF_LoadSessionFromSavedModel(options.get(), nullptr, folder.c_str(), tags,
+                                   1, graph.get(), buffer.get(), status.get());
+  Check(status.get(), folder);
+
+  tensorflow::MetaGraphDef meta_graph;
+  if (!meta_graph.ParseFromArray(buffer->data,
+                                 static_cast<int>(buffer->length))) {
+    Fail(folder + ": its MetaGraphDef cannot be read");
+  }
+  const auto& signature = meta_graph.signature_def().at("serving_default");
+  const TF_Output input = Find(signature.inputs(), "tokens", graph.get());
+  const TF_Output outputs[] = {
+      Find(signature.outputs(), "classes", graph.get()),
+      Find(signature.outputs(), "log_probs", graph.get())};
+
+  // One text.
+  const int64_t shape[] = {1, static_cast<int64_t>(ids.size())};
+  const Owned<TF_Tensor, TF_DeleteTensor> tokens(
+      TF_AllocateTensor(TF_INT32, shape, 2, ids.size() * sizeof(int32_t)));
+  std::copy(ids.begin(), ids.end(),
+            static_cast<int32_t*>(TF_TensorData(tokens.get())));
+  TF_Tensor* const given = tokens.get();
+  TF_Tensor* answers[2] = {};
+  TF_SessionRun(session, nullptr, &input, &given, 1, outputs, answers, 2,
+                nullptr, 0, nullptr, status.get());
+  Check(status.get(), "the request failed");
+  const Owned<TF_Tensor, TF_DeleteTensor> classes(answers[0]);
+  const Owned<TF_Tensor, TF_DeleteTensor> log_probs(answers[1]);
+
+  // The last answers are those after the last token.
+  const int64_t total = TF_TensorElementCount(answers[0]);
+  const int64_t k = TF_Dim(answers[0], TF_NumDims(answers[0]) - 1);
+  for (int64_t i = total - k; i < total; ++i) {
+    std::printf("log p = %.4f  class %lld\n",
+                static_cast<float*>(TF_TensorData(answers[1]))[i],
+                static_cast<long long>(  // NOLINT
+                    static_cast<int64_t*>(TF_TensorData(answers[0]))[i]));
+  }
+  TF_DeleteSession(session, status.get());
+  return EXIT_SUCCESS;
+}

@@ -75,15 +75,6 @@ class Model:
             input_signature=[tf.TensorSpec([None], tf.int32)] * num_arrays,
         )
 
-    @property
-    def variables(self):
-        """All that training changes: names to variables."""
-        slots = {
-            f"slot_{i}": variable.value
-            for i, variable in enumerate(self._optimizer.variables)
-        }
-        return {"vectors": self.vectors, "weights": self.weights, **slots}
-
     def train(self, examples, learning_rate):
         """Trains on the `examples` of a `windows.Slice`, batch after batch.
 

@@ -5,7 +5,6 @@ import dataclasses
 from examples.common.settings import setting
 from examples.corpora import corpus
 
-FOLDER = "word2vec_model"  # where the command writes by default
 ARCHITECTURES = ("skip_gram", "cbow")
 OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad")
 

@@ -1,7 +1,6 @@
 """The words of a corpus, as word2vec sees it."""
 
 import dataclasses
-import hashlib
 
 import numpy as np
 
@@ -18,7 +17,7 @@ class Text:
     Attributes:
         words: the words, most frequent first; word 0 to N - 1.
         counts: `[N]` int64, how often each occurs.
-        classes: `[n]` int32, the tokens of the corpus; may be a memory map.
+        classes: `[n]` int32, the tokens of the corpus.
         word_of_class: int32, the word of each class of the corpus; below 0 for
             a class that is none.
     """
@@ -31,13 +30,6 @@ class Text:
     def __len__(self):
         """The number of tokens, with those that are no words."""
         return len(self.classes)
-
-    @property
-    def digest(self):
-        """Hexadecimal, equal for equal words, counts and number of tokens."""
-        digest = hashlib.sha256("\0".join(self.words).encode())
-        digest.update(np.append(self.counts, len(self)).tobytes())
-        return digest.hexdigest()
 
     def read(self, begin, end):
         """Returns the words among the tokens from `begin` to `end`, `[m]`.

@@ -4,46 +4,23 @@ r"""Trains word vectors with a hierarchical softmax, as word2vec does.
     bazel run //:word2vec -- --architecture=cbow --neighbours=int,open
     bazel run //:word2vec -- --corpus=$PWD/text.txt --optimizer=sgd --width=300
 
-Writes the vectors to --save_dir in the format of word2vec, and shows the
-nearest neighbours of some words. Ctrl-C ends it after the step at hand, and
-saves. After that, or after a kill at any moment, the same command with --resume
-continues from the last checkpoint.
+Writes the vectors to --output in the format of word2vec, and shows the nearest
+neighbours of some words.
 """
 
-import dataclasses
-import math
+import collections
+import concurrent.futures
 import sys
-import time
 
 from examples.common import program
 from examples.common import settings as settings_lib
-from examples.word2vec import neighbours, settings
+from examples.common.progress import Progress
+from examples.word2vec import settings, vectors
 
 flags = program.Flags()
 
 settings_lib.define(flags, settings.Settings)
-_SAVE_DIR = flags.DEFINE_string(
-    "save_dir", settings.FOLDER, "Folder to write to."
-)
-_RESUME = flags.DEFINE_bool(
-    "resume",
-    False,
-    "Continue the run in --save_dir; start one if nothing is saved there yet. "
-    "Flags that are not given are as they were at its start.",
-)
-_SAVE_MINUTES = flags.DEFINE_float(
-    "save_minutes",
-    5,
-    "Minutes between checkpoints; a kill loses what was done since the last.",
-    lower_bound=0,
-)
-_MAX_MINUTES = flags.DEFINE_float(
-    "max_minutes",
-    0,
-    "Stop and save when training has taken so much time; 0: no limit. --resume "
-    "continues.",
-    lower_bound=0,
-)
+_OUTPUT = flags.DEFINE_string("output", "vectors.bin", "File to write.")
 _NEIGHBOURS = flags.DEFINE_list(
     "neighbours",
     [],
@@ -52,48 +29,81 @@ _NEIGHBOURS = flags.DEFINE_list(
 )
 _COUNT = flags.define_count("num_neighbours", 8, "Neighbours of each word.")
 
+_LARGEST_LOSS = 100  # nats; guessing among 1e43 words
+_LEAST_RATE = 1e-4  # of the first rate, as in word2vec.c
+_SLICES_AHEAD = 3
+
 
 def main():
     """Runs what the flags say; bad input ends in one line and status 1."""
-    from examples.word2vec import run
-
     try:
-        chosen = chosen_settings(_SAVE_DIR.value, _RESUME.value)
-        job = run.prepare(chosen, _SAVE_DIR.value, _RESUME.value)
-    except (OSError, ValueError) as error:
+        chosen = settings.Settings(
+            **settings_lib.given(settings.Settings, flags)
+        )
+        words, trained = train(chosen)
+    except (OSError, ValueError, FloatingPointError) as error:
         sys.exit(f"error: {error}")
-    minutes = _MAX_MINUTES.value or math.inf
-    deadline = time.monotonic() + 60 * minutes
-    with program.resumable(), program.interruption() as interrupted:
-        job.train(
-            60 * _SAVE_MINUTES.value,
-            lambda: interrupted() or time.monotonic() >= deadline,
-        )
-        place = f"after {job.state.words_done:,} of {job.num_words:,} words"
-        if interrupted():
-            raise KeyboardInterrupt(f"The run is saved {place}.")
-    if job.state.epochs_done < chosen.epochs:
-        print(
-            f"--max_minutes is over {place}. The run is saved; the same "
-            "command with --resume continues."
-        )
-    vectors = job.write()
-    print("Nearest neighbours and their cosines:")
+    vectors.write(_OUTPUT.value, words, trained)
+    print(f"Wrote {_OUTPUT.value}. Nearest neighbours and their cosines:")
+    print(vectors.table(words, trained, _NEIGHBOURS.value, _COUNT.value))
+
+
+def train(chosen):
+    """Reads the corpus and trains.
+
+    Args:
+        chosen: A `settings.Settings`.
+
+    Returns:
+        The words, most frequent first, and their vectors `[N, width]`.
+
+    Raises:
+        FloatingPointError: Training diverged.
+        OSError: The corpus cannot be read.
+        ValueError: There is too little text.
+    """
+    from examples.word2vec import model, text, windows
+
+    print(f"Reading the corpus, {chosen.corpus} ...", flush=True)
+    source = text.load(chosen)
     print(
-        neighbours.table(
-            job.text.words, vectors, _NEIGHBOURS.value, _COUNT.value
-        )
+        f"{source.counts.sum():,} words, {len(source.words):,} different ones, "
+        f"in {len(source):,} tokens."
     )
+    trained = model.Model(source.counts, chosen)
+    slices = windows.Windows(source, chosen)
+    num_words = chosen.epochs * int(source.counts.sum())
+    progress, done = Progress("", num_words, "words"), 0
+    for epoch in range(chosen.epochs):
+        loss = num_examples = 0
+        title = f"epoch {epoch + 1}/{chosen.epochs}"
+        for piece in _made_ahead(slices.slice, epoch, len(slices)):
+            left = max(1 - done / num_words, _LEAST_RATE)
+            loss += trained.train(piece.examples, chosen.learning_rate * left)
+            num_examples += len(piece.examples[-1])
+            mean = loss / max(num_examples, 1)
+            if not mean <= _LARGEST_LOSS:
+                raise FloatingPointError(
+                    f"The training loss is {mean} after {done:,} words: lower "
+                    "--learning_rate or --batch_size."
+                )
+            done += piece.num_words
+            progress.title = f"{title}, loss {mean:.3f}"
+            progress.add(piece.num_words, piece.num_words)
+        print(f"{title}: loss {mean:.4f}", flush=True)
+    return source.words, trained.vectors.numpy()
 
 
-def chosen_settings(save_dir, resume):
-    """Returns the `settings.Settings` of the flags, or of a run to resume."""
-    from examples.word2vec import checkpoint
-
-    given = settings_lib.given(settings.Settings, flags)
-    if resume and checkpoint.exists(save_dir):
-        return dataclasses.replace(checkpoint.load(save_dir).settings, **given)
-    return settings.Settings(**given)
+def _made_ahead(make, epoch, count):
+    """Yields `make(epoch, i)` for i < count in order, made in a thread."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = collections.deque()
+        for i in range(count):
+            waiting.append(pool.submit(make, epoch, i))
+            if len(waiting) > _SLICES_AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 if __name__ == "__main__":

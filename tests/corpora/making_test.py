@@ -1,4 +1,4 @@
-"""The files of a corpus: a plain reader's ids, and the cache."""
+"""The ids of a corpus beside a plain reader's, and the cache."""
 
 import collections
 import hashlib
@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from examples.corpora import cache, corpus, formats, making, texts, tokenizer
+from examples.corpora import cache, corpus, formats, tokenizer
 
 LETTERS = "aeiou bcdf\tgh\n\n    klé我ไ.(_1'\r\n"
 
@@ -48,12 +48,9 @@ def plain_reader(documents, by_lines, tokens):
     }
 
 
-@pytest.mark.parametrize("block", (1, 30, 1 << 20))
 @pytest.mark.parametrize("form", ("documents", "lines"))
 @pytest.mark.parametrize("tokens", ("words", "code"))
-def test_ids_of_a_plain_reader(tmp_path, monkeypatch, tokens, form, block):
-    monkeypatch.setattr(texts, "_BLOCK", block)
-    monkeypatch.setattr(making, "_CHUNK", 17)
+def test_ids_of_a_plain_reader(tmp_path, tokens, form):
     rng = random.Random(1)
     documents = {
         f"{i:02}.txt": "".join(rng.choices(LETTERS, k=rng.randint(1, 300)))
@@ -64,7 +61,7 @@ def test_ids_of_a_plain_reader(tmp_path, monkeypatch, tokens, form, block):
     for name, text in documents.items():
         (folder / name).write_bytes(text.encode())
     options = corpus.Options(str(folder), format=form, tokens=tokens)
-    loaded = corpus.load(options, tmp_path / "cache")
+    loaded = corpus.load(options)
     words, ids = plain_reader(documents, form == "lines", tokens)
     assert list(loaded.words) == words
     for part in formats.PARTS:
@@ -82,51 +79,30 @@ def test_ids_of_a_plain_reader(tmp_path, monkeypatch, tokens, form, block):
 
 @pytest.mark.parametrize("form", ("documents", "lines"))
 def test_a_file_is_divided_between_lines(tmp_path, form):
-    """Each line has a word of its own at both ends, and a part."""
+    """Each line has a word of its own at both ends, and is in one part."""
     path = tmp_path / "text"
     rng = random.Random(0)
     lines = [
-        " ".join([f"w{i}", *["common"] * rng.randint(0, 9), f"w{i}"])
+        " ".join([f"w{i}", *["a"] * rng.randint(0, 9), f"once{i} w{i}"])
         for i in range(3000)
     ]
     path.write_text("\n".join(lines))
-    vocabulary = tmp_path / "vocabulary"
-    vocabulary.write_text(
-        "\n".join(["common", *(f"w{i}" for i in range(3000))])
-    )
-    options = corpus.Options(str(path), format=form, vocabulary=str(vocabulary))
-    loaded = corpus.load(options, tmp_path / "cache")
-    sizes = []
-    for part in formats.PARTS:
+    options = corpus.Options(str(path), format=form)
+    loaded = corpus.load(options)
+    own = collections.Counter(loaded.words[c] for c in loaded.train)
+    train = {word: n for word, n in own.items() if word.startswith("w")}
+    assert set(train.values()) == {2}
+    sizes = [len(train) / 3000]
+    for part in "valid", "test":
         found = [loaded.words[c] for c in getattr(loaded, part)]
-        own = collections.Counter(w for w in found if w.startswith("w"))
-        assert set(own.values()) == {2}
-        sizes.append(len(own) / 3000)
+        assert not any(word.startswith("w") for word in found)
+        sizes.append(found.count("<unk>") / 9000)
         # A hundredth of the text is a document.
         if form == "documents":
             assert found[-1] == "<eof>"
             assert found.count("<eof>") == round(100 * sizes[-1])
-    assert sum(sizes) == 1
+    assert sum(sizes) == pytest.approx(1)
     assert sizes == pytest.approx([0.9, 0.05, 0.05], abs=0.01)
-
-
-def test_the_cache_is_used_as_long_as_the_text_is_the_same(
-    tmp_path, monkeypatch
-):
-    path = tmp_path / "text"
-    path.write_text("\n".join(f"line {i} common" for i in range(900)))
-    options = corpus.Options(str(path))
-    first = corpus.load(options, tmp_path / "cache")
-    made = []
-    whole = making.make
-    monkeypatch.setattr(making, "make", lambda *a: (made.append(1), whole(*a)))
-    assert corpus.load(options, tmp_path / "cache").digest == first.digest
-    assert not made
-    corpus.load(corpus.Options(str(path), min_count=3), tmp_path / "cache")
-    assert len(made) == 1
-    path.write_text("\n".join(f"line {i} other" for i in range(900)))
-    assert corpus.load(options, tmp_path / "cache").digest != first.digest
-    assert len(made) == 2
 
 
 def test_what_fails_leaves_nothing(tmp_path):

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from examples.common import program
 from examples.extreme_classification import (
     bags,
     data,
     packages,
-    tf_idf,
     thresholds,
     train,
 )
@@ -91,17 +89,6 @@ def test_a_missing_index_is_named(lists):
         packages.read(lists)
 
 
-def test_tf_idf():
-    counts = [tf_idf.word_counts(t) for t in ("Ab cd ab", "cd ef", "ab gh")]
-    weights = tf_idf.TfIdf(counts)
-    assert sorted(weights.words) == ["ab", "cd"]
-    ids, values = weights.features(counts[0])
-    wanted = {"ab": (1 + np.log(2)) * np.log(3 / 2), "cd": np.log(3 / 2)}
-    wanted = np.array([wanted[weights.words[i]] for i in ids])
-    np.testing.assert_allclose(values, wanted / np.linalg.norm(wanted))
-    assert weights.features(tf_idf.word_counts("none"))[0].size == 0
-
-
 def test_parts(folder):
     """A source package is in one part, and each label is trained."""
     examples, test = data.read(folder)
@@ -128,22 +115,6 @@ def test_two_files_for_each_part(folder, tmp_path):
         np.testing.assert_array_equal(one.label_ids, other.label_ids)
         np.testing.assert_array_equal(one.feature_values, other.feature_values)
     assert data.label_names(tmp_path, 12)[3] == "3"
-
-
-def test_parts_of_other_labels_are_refused(folder, tmp_path):
-    (tmp_path / "train.txt").write_text("1 2 3\n0 1:1\n")
-    (tmp_path / "test.txt").write_text("1 2 4\n0 1:1\n")
-    with pytest.raises(ValueError, match="3 labels, but the test data has 2"):
-        data.read(tmp_path)
-
-
-def test_sums():
-    """Empty bags, the last one too, are vectors of zeros."""
-    ids = tf.ragged.constant([[2, 0], [], [1], []], dtype=tf.int64)
-    values = tf.ragged.constant([[2.0, 1.0], [], [-1.0], []])
-    vectors = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    found = bags.sums(vectors, (ids, values))
-    np.testing.assert_array_equal(found, [[11, 14], [0, 0], [-3, -4], [0, 0]])
 
 
 def test_dropout_of_features():
@@ -191,28 +162,6 @@ def test_train(folder, capsys):
     assert len(figures) == 8
     assert "From the probability 0.50 on: precision" in output
     assert output.count("Example ") == 2 and re.search(r"\+ .*% lib", output)
-
-
-def test_similar_labels_share_groups(folder):
-    """Labels that the same words name are neighbours in the tree."""
-    examples, _ = data.read(folder)
-    settings = train.Settings(branching=3)
-    # Labels 0 to 3, 4 to 7 and 8 to 11 have a word of their own each.
-    ids = examples.label_ids // 4
-    kind = tf_hsm.datasets.ExtremeData(
-        num_features=3,
-        num_labels=12,
-        label_starts=np.arange(len(ids) + 1),
-        label_ids=examples.label_ids,
-        feature_starts=np.arange(len(ids) + 1),
-        feature_ids=ids,
-        feature_values=np.ones(len(ids), np.float32),
-    )
-    tree = train.make_tree(kind, bags.of(kind), kind.labels(), settings)
-    first = np.array([tree.path(c)[0] for c in range(12)])
-    assert len(set(first)) == 3
-    for part in first.reshape(3, 4):
-        assert len(set(part)) == 1
 
 
 def test_saved(folder, tmp_path):

@@ -58,7 +58,10 @@ def trained(text, tmp_path_factory):
 @pytest.fixture
 def untrained(text, tmp_path):
     """A `run.Job` whose model prefers no class much."""
-    return prepare(text, tmp_path, cell="rnn", frequency_biases=False)
+    job = prepare(text, tmp_path, cell="rnn")
+    bias = job.model.get_layer("head").bias
+    bias.assign(np.zeros(bias.shape))
+    return job
 
 
 def favour(job, word, nats):
@@ -79,12 +82,8 @@ def test_texts_are_like_the_text_learned(trained):
     assert len(likely) > 0.6 * len(lines) >= 5
 
 
-@pytest.mark.parametrize(
-    ("head", "cell", "units"),
-    (("hierarchical", "lstm", "24,24"), ("full", "gru", "24")),
-)
-def test_each_token_follows_from_all_before(text, tmp_path, head, cell, units):
-    job = prepare(text, tmp_path, head=head, cell=cell, units=units)
+def test_each_token_follows_from_all_before(text, tmp_path):
+    job = prepare(text, tmp_path, head="full", cell="lstm", units="24,24")
     # Line breaks may follow each other, and would not be found again.
     words = [word.replace("\n", "newline") for word in job.text.words]
     rng = np.random.default_rng(1)
@@ -146,12 +145,9 @@ def test_unknown_is_not_written_and_others_keep_their_odds(untrained):
     assert np.all(np.abs(error) <= 6 * np.sqrt(num_texts * p) + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("nats", "restriction"),
-    ((40, {}), (11, {"top_k": 1}), (11, {"top_p": 0.1})),
-)
-def test_the_next_best_stands_for_an_unknown(untrained, nats, restriction):
-    favour(untrained, "<unk>", nats)
+@pytest.mark.parametrize("restriction", ({}, {"top_k": 1}, {"top_p": 0.1}))
+def test_the_next_best_stands_for_an_unknown(untrained, restriction):
+    favour(untrained, "<unk>", 11 if restriction else 40)
     favour(untrained, "sees", 10)
     (written,) = generation.generate(
         untrained.model, untrained.state, length=5, **restriction
@@ -175,38 +171,18 @@ def test_texts_end_where_the_model_ends_them(untrained):
     assert texts == ["the <eof>"] * 2
 
 
-def test_training_ends_with_the_text_of_its_seed(trained, capsys):
-    trained.finish()
-    shown = capsys.readouterr().out
-    first, other = (
-        generation.generate(trained.model, trained.state, length=60, seed=seed)[
-            0
-        ]
-        for seed in (trained.state.settings.seed, 2)
-    )
-    assert shown.endswith(f"does:\n{first}\n")
-    assert other != first
-
-
-@pytest.mark.parametrize(
-    "changes",
-    (
-        {"cell": "lstm", "units": "24,24"},
-        {"body": "transformer"},
-        {"head": "full"},
-    ),
-)
-def test_a_beam_finds_the_most_probable_texts(text, tmp_path, changes):
-    """Those of a search in plain Python that reads each text anew."""
-    job = prepare(text, tmp_path, frequency_biases=False, **changes)
-    words, body = job.text.words, model.body(job.model)
+@pytest.mark.parametrize("body", ("recurrent", "transformer"))
+def test_a_beam_finds_the_most_probable_texts(text, tmp_path, body):
+    """A search in plain Python that reads each text anew finds the same."""
+    job = prepare(text, tmp_path, body=body)
+    words = job.text.words
     rng = np.random.default_rng(1)
     for weight in job.model.trainable_weights:
         weight.assign(rng.normal(scale=0.5, size=weight.shape))
     first = [words.index(word) for word in ("<eof>", "the", "noun3")]
     head = job.model.get_layer("head")
 
-    step, zero = reading.reader(body, 1)
+    step, zero = reading.reader(model.body(job.model), 1)
 
     def log_probs(classes):
         state = zero
@@ -266,22 +242,6 @@ def test_command(trained, capsys):
     assert "not learned them: Zebra\n" in shown.err
 
 
-def test_command_with_a_beam(trained, capsys):
-    command(
-        f"--model={trained.save_dir}",
-        "--prompt=the noun1",
-        "--length=6",
-        "--beam_width=3",
-        "--num_samples=2",
-    )
-    best, second, _ = generation.search(
-        trained.model, trained.state, ["the", "noun1"], length=6, beam_width=3
-    )
-    shown = capsys.readouterr().out
-    assert shown == (f"--- 1 of 2\n{best}\n--- 2 of 2\n{second}\n")
-    assert "sees a noun" in shown  # The model has learned something.
-
-
 @pytest.mark.parametrize(
     ("flag", "message"),
     (
@@ -289,8 +249,6 @@ def test_command_with_a_beam(trained, capsys):
         ("--model={tmp}/damaged", "is damaged"),
         ("--top_k=999", "at most [0-9]+, the"),
         ("--temperature=0", "must be above 0"),
-        ("--top_p=1.5", "must be above 0, at most 1"),
-        ("--length=0", "--length=0: 0 is not a positive"),
         ("--num_samples=3 --beam_width=2", "at most --beam_width=2 texts"),
         ("--lenght=9", "'lenght'. Did you mean: length"),
         ("prompt", "Not a flag: prompt"),
@@ -304,12 +262,3 @@ def test_bad_flags_are_named(trained, tmp_path, flag, message):
     flag = flag.format(tmp=tmp_path)
     with pytest.raises(SystemExit, match=rf"^error: .*{message}"):
         command(f"--model={trained.save_dir}", *flag.split())
-
-
-def test_help_says_what_the_command_does_and_lists_its_flags(capsys):
-    command("--nonsense", "--help")
-    shown = capsys.readouterr().out
-    assert shown.startswith("Writes text with the model that")
-    assert "\n  --seed=1\n      The same seed gives the same text," in shown
-    assert "generate.py" not in shown
-    assert max(map(len, shown.splitlines())) <= 80

@@ -3,7 +3,6 @@
 import http.client
 import inspect
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -52,17 +51,8 @@ def language_model(tmp_path_factory):
 
 
 def run_program(*command):
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name != "TF_CPP_MIN_LOG_LEVEL"
-    }
     return subprocess.run(
-        [*map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
+        [*map(str, command)], capture_output=True, text=True, timeout=120
     )
 
 
@@ -70,17 +60,7 @@ def ask(*arguments):
     """What the client prints: pairs of a probability in percent and a class."""
     done = run_program(sys.executable, FOLDER / "client.py", *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
-    # TensorFlow's start-up lines are kept from those who do not ask for them.
-    assert done.stderr == ""
     return re.findall(r"^ *([0-9.]+)%  (.*)$", done.stdout, re.MULTILINE)
-
-
-def test_client(toy):
-    """It prints what the toy has learned."""
-    answer = ask(toy, 3, 14, 15)
-    assert len(answer) == 3
-    assert float(answer[0][0]) > 50
-    assert answer[0][1] == str(15 * 997 % CLASSES)
 
 
 def test_client_with_a_vocabulary(language_model):
@@ -142,16 +122,10 @@ def test_rest_server(toy, post):
     ("request_", "error"),
     (
         ([], 'the request must be an object with "inputs"'),
-        ({}, 'the request has no "inputs"'),
         ({"instances": [[1]]}, 'the request has no "inputs"'),
         (
             {"signature_name": "topk", "inputs": [[1]]},
             "the model has no signature 'topk', but "
-            "['log_prob', 'sample', 'serving_default']",
-        ),
-        (
-            {"signature_name": ["sample"], "inputs": [[1]]},
-            "the model has no signature ['sample'], but "
             "['log_prob', 'sample', 'serving_default']",
         ),
         (
@@ -176,7 +150,7 @@ def test_rest_server(toy, post):
                 {"inputs": {"tokens": wrong}},
                 "the input 'tokens' must be a rectangular list of int32: ",
             )
-            for wrong in ([["a"]], [[1.5]], [[1], [1, 2]], None, [[{}]])
+            for wrong in ([["a"]], [[1.5]], [[1], [1, 2]])
         ),
     ),
 )
@@ -210,21 +184,7 @@ def test_rest_has_the_defaults_of_the_export():
     assert found == rest._DEFAULTS
 
 
-@pytest.mark.parametrize(
-    "changes",
-    (
-        {},
-        {"body": "transformer", "units": 8},
-        {
-            "units": 8,
-            "cell": "gru",
-            "projection": 5,
-            "head": "adaptive",
-            "cutoffs": "2",
-            "tied": True,
-        },
-    ),
-)
+@pytest.mark.parametrize("changes", ({}, {"body": "transformer", "units": 8}))
 def test_requests_do_not_touch_each_other(tmp_path, language_model, changes):
     """Each begins at the start of a text, where the trained model began."""
     model, path = (
@@ -247,39 +207,26 @@ def test_requests_do_not_touch_each_other(tmp_path, language_model, changes):
         )
 
 
-def test_server_under_load(toy):
-    """Two seconds of eight callers: no answer differs from a lone caller's."""
-    flags = ("--callers=8", "--seconds=2", "--batch=2", "--limit=1000")
-    done = run_program(FOLDER / "serve", f"--model={toy}", *flags)
+def test_server(toy):
+    """The C++ program prints what the toy has learned."""
+    done = run_program(FOLDER / "serve", toy, 3, 14, 15)
     assert done.returncode == 0, done.stderr[-3000:]
-    tokens = re.search("^tokens: (.*)$", done.stdout, re.MULTILINE)
-    best = re.search("^-> classes: (.*)$", done.stdout, re.MULTILINE)
-    first = int(tokens.group(1).split()[0])
-    assert best.group(1).split()[0] == str(first * 997 % CLASSES)
-    total = re.search("^8 callers, 2 s: ([0-9]+) requests", done.stdout, re.M)
-    assert int(total.group(1)) >= 8
-    assert "those of one caller alone: 0\n" in done.stdout
-
-
-def test_server_takes_another_library(toy):
-    """`--library` names it, for exports that came without."""
-    library = f"--library={serving.op_library_path()}"
-    done = run_program(FOLDER / "serve", f"--model={toy}", library)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "-> log_probs: -" in done.stdout
+    answer = re.findall(r"^log p = (-[\d.]+)  class (\d+)$", done.stdout, re.M)
+    assert len(answer) == 3
+    assert answer[0][1] == str(15 * 997 % CLASSES)
+    assert float(answer[0][0]) > np.log(0.5)
 
 
 @pytest.mark.parametrize(
-    "flags, message",
+    "arguments, message",
     [
-        (["--model=/nowhere"], "/nowhere/assets.extra/_tf_hsm_ops.so: "),
-        (["--modle=x"], "--modle=x is not a flag"),
-        (["--model=x", "--callers=many"], "--callers=many is not a flag or"),
-        ([], "flags, with their defaults"),
+        (["/nowhere", "3"], "/nowhere/assets.extra/_tf_hsm_ops.so: "),
+        (["/nowhere", "three"], "give the folder of a model, and token ids"),
+        (["/nowhere"], "give the folder of a model, and token ids"),
     ],
 )
-def test_server_refuses(flags, message):
+def test_server_refuses(arguments, message):
     """Bad input ends in a sentence and status 1."""
-    done = run_program(FOLDER / "serve", *flags)
+    done = run_program(FOLDER / "serve", *arguments)
     assert done.returncode == 1
     assert message in done.stderr

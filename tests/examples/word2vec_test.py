@@ -7,32 +7,26 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from examples.word2vec import (
-    checkpoint,
-    formats,
-    model,
-    run,
-    settings,
-    text,
-    windows,
-)
+from examples.word2vec import model, text, windows
 from tests.support.word2vec_runs import (
     assert_near,
-    check_resumed,
     command,
     make_settings,
     make_text,
     random_model,
-    values,
     write_topics,
 )
 
 
-@pytest.mark.parametrize("optimizer", settings.OPTIMIZERS)
 @pytest.mark.parametrize(
-    ("architecture", "branching"), [("skip_gram", 2), ("cbow", 2), ("cbow", 5)]
+    ("architecture", "branching", "optimizer"),
+    [
+        ("skip_gram", 2, "sgd"),
+        ("cbow", 2, "adagrad"),
+        ("cbow", 5, "rowwise_adagrad"),
+    ],
 )
-def test_steps_against_the_formulas(optimizer, architecture, branching):
+def test_steps_against_the_formulas(architecture, branching, optimizer):
     source = make_text()
     chosen = make_settings(
         optimizer=optimizer, architecture=architecture, branching=branching
@@ -64,8 +58,10 @@ def corpus_file(tmp_path_factory):
     return write_topics(tmp_path_factory.mktemp("text"), topics)
 
 
-@pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
-@pytest.mark.parametrize("optimizer", settings.OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("architecture", "optimizer"),
+    [("skip_gram", "rowwise_adagrad"), ("cbow", "sgd")],
+)
 def test_a_vector_per_inner_node_learns_as_much_as_two(
     corpus_file, monkeypatch, optimizer, architecture
 ):
@@ -125,7 +121,11 @@ def test_tables_begin_as_in_word2vec():
 )
 def test_program(corpus_file, tmp_path, capsys, architecture, optimizer):
     command(
-        *(f"--corpus={corpus_file}", f"--save_dir={tmp_path}", "--width=16"),
+        *(
+            f"--corpus={corpus_file}",
+            f"--output={tmp_path / 'v'}",
+            "--width=16",
+        ),
         *(f"--architecture={architecture}", f"--optimizer={optimizer}"),
         *("--learning_rate=0.1", "--batch_size=32", "--epochs=8"),
         *("--neighbours=a1,c5,d1", "--num_neighbours=5"),
@@ -140,55 +140,7 @@ def test_program(corpus_file, tmp_path, capsys, architecture, optimizer):
         (line,) = re.findall(rf"^  {name}  (.*)$", out, re.M)
         assert re.sub(r"[\d. ]", "", line) == 5 * name[0]
     assert "d1  (not among these 61 words)" in out
-    assert (tmp_path / formats.FILE).read_bytes().startswith(b"61 16\nthe ")
-
-
-@pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
-def test_resumed_run_ends_with_the_same_bits(
-    corpus_file, tmp_path, monkeypatch, architecture
-):
-    monkeypatch.setattr(windows, "SLICE", 4000)
-    chosen = make_settings(
-        corpus=str(corpus_file), architecture=architecture, batch_size=300
-    )
-    before = values(check_resumed(chosen, tmp_path))
-    # A finished run is as it was.
-    job = run.prepare(chosen, tmp_path / "parts", resume=True)
-    job.train()
-    np.testing.assert_array_equal(job.model.vectors.numpy(), before["vectors"])
-
-
-def test_a_run_that_ends_early_is_saved(corpus_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(windows, "SLICE", 4000)
-    chosen = make_settings(corpus=str(corpus_file), batch_size=300)
-    job = run.prepare(chosen, tmp_path)
-    job.train(is_over=lambda: job.state.slices_done == 2)
-    again = run.prepare(chosen, tmp_path, resume=True)
-    assert again.state.slices_done == 2
-    for name, value in values(again).items():
-        np.testing.assert_array_equal(value, values(job)[name])
-
-
-def test_interrupted_save_leaves_the_earlier_run(
-    corpus_file, tmp_path, monkeypatch
-):
-    chosen = make_settings(corpus=str(corpus_file), epochs=1)
-    job = run.prepare(chosen, tmp_path)
-    job.train(is_over=lambda: True)
-    before = values(job)
-
-    def fail(name, **arrays):
-        name.write_bytes(b"half a table")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "savez", fail)
-        job.model.vectors.assign(0 * job.model.vectors)
-        with pytest.raises(KeyboardInterrupt):
-            job._save()
-    again = run.prepare(chosen, tmp_path, resume=True)
-    for name, value in values(again).items():
-        np.testing.assert_array_equal(value, before[name])
+    assert (tmp_path / "v").read_bytes().startswith(b"61 16\nthe ")
 
 
 @pytest.mark.parametrize(
@@ -197,37 +149,11 @@ def test_interrupted_save_leaves_the_earlier_run(
         (["--corpus=nowhere"], "there are no such files"),
         (["--min_count=1"], "--min_count=1: must be at least 2"),
         (["--min_count=1000000"], "--min_count"),
-        (["--window=0"], "--window=0: must be at least 1"),
-        (["--sample=-1"], "--sample=-1.0: must be at least 0"),
-        (["--encoding=klingon"], "--encoding=klingon: Python knows no"),
-        (["--learning_rate=0"], "--learning_rate=0.0: must be above 0"),
         (["--optimizer=sgd", "--learning_rate=1e9"], "lower --learning_rate"),
     ],
 )
 def test_errors_are_one_line(corpus_file, tmp_path, arguments, message):
     with pytest.raises(SystemExit) as error:
-        command(f"--corpus={corpus_file}", f"--save_dir={tmp_path}", *arguments)
+        command(f"--corpus={corpus_file}", f"--output={tmp_path}", *arguments)
     assert re.match(rf"\s?error: .*{re.escape(message)}", str(error.value))
     assert "\n" not in str(error.value).strip()
-
-
-def test_other_settings_and_texts_are_not_resumed(corpus_file, tmp_path):
-    flags = [f"--save_dir={tmp_path}", "--width=6", "--epochs=1", "--resume"]
-    command(f"--corpus={corpus_file}", *flags)
-    command(f"--corpus={corpus_file}", *flags[:1], "--resume")
-    with pytest.raises(SystemExit, match=r"--window: 5 before, 2 now$"):
-        command(f"--corpus={corpus_file}", *flags, "--window=2")
-    changed = tmp_path / "changed.txt"
-    changed.write_text(corpus_file.read_text() + "\na1 a2")
-    chosen = checkpoint.load(tmp_path).settings
-    run.prepare(chosen, tmp_path, resume=True)
-    corpus_text = corpus_file.read_text()
-    try:
-        corpus_file.write_text(changed.read_text())
-        with pytest.raises(ValueError, match="the text itself has changed"):
-            run.prepare(chosen, tmp_path, resume=True)
-    finally:
-        corpus_file.write_text(corpus_text)
-    (tmp_path / checkpoint.FILE).write_bytes(b"PK")
-    with pytest.raises(ValueError, match="is damaged"):
-        run.prepare(chosen, tmp_path, resume=True)

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from examples.word2vec import formats, neighbours
+from examples.word2vec import vectors as vectors_lib
 
 WORDS = ("the", "Ünï", "0.5", "x", "日本")
 
@@ -21,7 +21,7 @@ def vectors():
 
 def test_the_format_is_word2vecs(vectors, tmp_path):
     path = tmp_path / "vectors.bin"
-    formats.write(path, WORDS, vectors)
+    vectors_lib.write(path, WORDS, vectors)
     # What word2vec.c's fprintf("%s ") and fwrite(float) write.
     expected = b"5 3\n"
     for word, vector in zip(WORDS, vectors, strict=True):
@@ -32,7 +32,7 @@ def test_the_format_is_word2vecs(vectors, tmp_path):
 def test_gensim_reads_it(vectors, tmp_path):
     models = pytest.importorskip("gensim.models")
     path = tmp_path / "vectors.bin"
-    formats.write(path, WORDS, vectors)
+    vectors_lib.write(path, WORDS, vectors)
     found = models.KeyedVectors.load_word2vec_format(path, binary=True)
     assert tuple(found.index_to_key) == WORDS
     np.testing.assert_array_equal(found.vectors, vectors)
@@ -47,24 +47,11 @@ def test_neighbours_against_cosines():
     cosines = unit @ unit[3]
     order = [i for i in np.argsort(-cosines) if i != 3]
     expected = "  ".join(f"w{i} {cosines[i]:.2f}" for i in order[:5])
-    shown = neighbours.table(names, vectors, ["w3", "nowhere"], 5)
+    shown = vectors_lib.table(names, vectors, ["w3", "nowhere"], 5)
     assert shown.splitlines() == [
         f"  w3       {expected}",
         "  nowhere  (not among these 40 words)",
     ]
     # No word is its own neighbour.
-    everything = neighbours.table(names, vectors, ["w3"], 99)
+    everything = vectors_lib.table(names, vectors, ["w3"], 99)
     assert len(re.findall(r"w\d+ ", everything.partition("w3 ")[2])) == 39
-
-
-def test_a_vector_of_zeros_is_near_nothing():
-    vectors = np.array([[0, 0], [3, 4]], np.float32)
-    assert neighbours.table("ab", vectors, ["b"]) == "  b  a 0.00"
-
-
-def test_some_frequent_words_are_shown_by_default():
-    names = ["a", "1.5", *(f"word{'x' * i}" for i in range(100))]
-    vectors = np.ones([len(names), 2], np.float32)
-    shown = neighbours.table(names, vectors, count=1).splitlines()
-    assert len(shown) > 3
-    assert all(line.startswith("  wordx") for line in shown)

@@ -132,35 +132,12 @@ class SavesCheckpoint:
         return run.digest == "digest"
 
 
-class SavesWordVectors:
-    """The checkpoint of word vectors over an earlier one."""
-
-    def __init__(self):
-        from examples.word2vec import checkpoint, model, settings
-
-        chosen = settings.Settings(width=3, optimizer="adagrad")
-        self._checkpoint = checkpoint
-        self._run = checkpoint.Run(chosen, "digest")
-        self._tables = model.Model(range(1, 8), chosen).variables
-
-    def begin(self, folder):
-        (folder / self._checkpoint.FILE).write_bytes(b"earlier")
-
-    def save(self, folder):
-        self._checkpoint.save(folder, self._run, self._tables)
-
-    def is_new(self, folder):
-        self._checkpoint.load_tables(folder, self._tables)
-        return self._checkpoint.load(folder) == self._run
-
-
 WRITERS = {
     "tree": SavesTree,
     "export": SavesExport,
     "label_tree_export": SavesLabelTree,
     "embedding_export": SavesEmbeddings,
     "checkpoint": SavesCheckpoint,
-    "word_vectors": SavesWordVectors,
 }
 
 

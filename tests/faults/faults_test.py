@@ -17,7 +17,7 @@ def test_allocations(capsys):
 def test_disk(capsys):
     """A save that fails leaves what was there, and nothing else."""
     # The other exports are written by the same code.
-    writers = ["tree", "export", "checkpoint", "word_vectors"]
+    writers = ["tree", "export", "checkpoint"]
     # An export takes long: 13 leaves two of its calls at least.
     arguments = "--every_of_export=13", "--writers"
     assert disk.main([*arguments, *writers]) == 0

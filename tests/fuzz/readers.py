@@ -128,16 +128,6 @@ def _keras_file(path):
     assert values in [weights for _, weights in seeds.saved_models()]
 
 
-def _checkpoint(path):
-    """Reads the state of a run of word2vec that is the one saved."""
-    from examples.word2vec import checkpoint
-
-    run, variables, values = seeds.word_vectors()
-    assert checkpoint.load(path.parent) == run
-    checkpoint.load_tables(path.parent, variables)
-    assert [v.numpy().tobytes() for v in variables.values()] == values
-
-
 # How files are read that are named so.
 _READERS = {
     "model.bin": _fasttext,
@@ -150,10 +140,9 @@ _READERS = {
     "extreme.txt": _extreme,
     "sparse.txt": _sparse,
     "model.keras": _keras_file,
-    "checkpoint.npz": _checkpoint,
 }
-# Those whose checksums must tell all damage.
-_CHECKED = ("model.keras", "checkpoint.npz")
+# Files whose checksums must tell all damage.
+_CHECKED = ("model.keras",)
 
 
 def read_case(case, seed, folder):

@@ -4,37 +4,19 @@ import warnings
 
 import keras
 import numpy as np
-import pytest
 
 from examples.language_model import checkpoint, settings
-from tests.fuzz import readers, seeds
+from tests.fuzz import readers
 
 
 def test_damaged_files_are_read_or_refused(tmp_path):
-    counts, findings = readers.read_cases(range(500), 8, tmp_path)
+    counts, findings = readers.read_cases(range(500), 1, tmp_path)
     assert not findings
     outcomes = {f"{name} {x}" for name in readers._READERS for x in OUTCOMES}
     assert set(counts) == outcomes and sum(counts.values()) == 500
 
 
 OUTCOMES = ("read", "refused")
-
-
-def test_a_table_that_begins_elsewhere(tmp_path):
-    """The header of a checkpoint's table is right, but for its length."""
-    (data,) = seeds.files()["checkpoint.npz"]
-    begin = data.index(b"\x93NUMPY\x01\x00") + 8
-    size = int.from_bytes(data[begin : begin + 2], "little") - 3  # spaces
-    path = tmp_path / "checkpoint.npz"
-    path.write_bytes(data)
-    readers._checkpoint(path)
-    path.write_bytes(
-        data[:begin] + size.to_bytes(2, "little") + data[begin + 2 :]
-    )
-    with pytest.raises(
-        ValueError, match="is damaged: Bad CRC-32 for file 'vec"
-    ):
-        readers._checkpoint(path)
 
 
 def test_findings(tmp_path, monkeypatch):

@@ -69,20 +69,8 @@ def saved_models():
 
 
 @functools.cache
-def word_vectors():
-    """A run of word2vec, whose tree is pinned; its tables, and their bytes."""
-    from examples.word2vec import checkpoint, model, settings
-
-    chosen = settings.Settings(width=3, optimizer="adagrad")
-    run = checkpoint.Run(chosen, "digest", epochs_done=1)
-    variables = model.Model(np.arange(1, 8), chosen).variables
-    return run, variables, [v.numpy().tobytes() for v in variables.values()]
-
-
-@functools.cache
 def files():
     """Returns whole files, a list of their bytes by name."""
-    from examples.word2vec import checkpoint
     from tf_hsm.tree import Tree
 
     trees = [
@@ -107,9 +95,6 @@ def files():
         for tree in trees:
             tree.save(path)
             seeds["tree.npz"].append(path.read_bytes())
-        checkpoint.save(folder, *word_vectors()[:2])
-        path = pathlib.Path(folder) / checkpoint.FILE
-        seeds["checkpoint.npz"] = [path.read_bytes()]
     seeds["model.keras"] = [data for data, _ in saved_models()]
     for name, arrays in {
         "counts.npy": [np.arange(9), np.array([0.5, 2], ">f4")],

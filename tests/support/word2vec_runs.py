@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from examples.common import program
-from examples.word2vec import model, run, settings, text, train, windows
+from examples.word2vec import model, settings, text, train
 from tests.support.word2vec_reference import Reference
 
 
@@ -77,31 +77,3 @@ def assert_near(trained, reference):
         np.testing.assert_allclose(
             getattr(trained, name), getattr(reference, name), atol=2e-5
         )
-
-
-def check_resumed(chosen, folder):
-    """Checks that a run that stops after each slice ends with the same bits.
-
-    Returns:
-        The resumed `run.Job`, at its end.
-    """
-    whole = run.prepare(chosen, folder / "whole")
-    whole.train()
-    assert whole.state.epochs_done == chosen.epochs
-    num_slices = len(windows.Windows(whole.text, chosen))
-    assert num_slices > 2
-    for _ in range(chosen.epochs * num_slices):
-        job = run.prepare(chosen, folder / "parts", resume=True)
-        assert job.state.epochs_done < chosen.epochs
-        job.train(is_over=lambda: True)
-    assert job.state == whole.state
-    for name, value in values(whole).items():
-        np.testing.assert_array_equal(values(job)[name], value)
-    return job
-
-
-def values(job):
-    """The variables of a `run.Job`, by name."""
-    return {
-        name: variable.numpy() for name, variable in job.model.variables.items()
-    }

@@ -1,8 +1,28 @@
-"""Words that are near each other."""
+"""The file of word vectors that word2vec writes, and near words."""
 
 import numpy as np
 
+from examples.common import files
+
 _NUM_EXAMPLES = 8
+
+
+def write(path, words, vectors):
+    """Writes vectors of words in the binary format of word2vec, atomically.
+
+    The file begins with a line "N width". Then each word follows, in UTF-8,
+    with a space, its numbers as float32, the lowest byte first, and a line
+    break.
+
+    Args:
+        path: The path of the file.
+        words: `[N]` strings without white space, most frequent first.
+        vectors: `[N, width]` float32.
+    """
+    with files.atomic(path) as name, open(name, "wb") as file:
+        file.write(b"%d %d\n" % vectors.shape)
+        for word, vector in zip(words, vectors.astype("<f4"), strict=True):
+            file.write(b"%s %s\n" % (word.encode(), vector.tobytes()))
 
 
 def table(names, vectors, asked=(), count=8):
