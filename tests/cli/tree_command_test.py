@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tests.support import programs
-from tf_hsm import distribute, estimation
+from tf_hsm import distribute
 from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
+from tf_hsm.estimation import cost_model_calibration
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import progress
 
@@ -184,7 +185,9 @@ def test_calibrate(capsys, monkeypatch):
         widths.append(width)
         return CostModel(call=1234.0)
 
-    monkeypatch.setattr(estimation, "calibrate_cost_model", calibrate)
+    monkeypatch.setattr(
+        cost_model_calibration, "calibrate_cost_model", calibrate
+    )
     flags = ["--num_classes=9", "--width=5", "--calibrate"]
     out = run(capsys, "inspect", "two_level", *flags)[1]
     assert "about 1,234 ms" in out[-1] and widths == [5]

@@ -18,7 +18,11 @@ layers = keras.layers
 
 
 class Squares(layers.Layer):
-    """A layer of a user's own, which has a loop."""
+    """A layer of a user's own, which has a loop of four turns."""
+
+    def __init__(self, turns=4):
+        super().__init__()
+        self.turns = turns
 
     def build(self, shape):
         self.kernel = self.add_weight(shape=(shape[-1], 7), name="kernel")
@@ -26,7 +30,10 @@ class Squares(layers.Layer):
     def call(self, x):
         y = tf.matmul(x, self.kernel)
         return tf.while_loop(
-            lambda i, y: i < 4, lambda i, y: (i + 1, y * y), [0, y]
+            lambda i, y: i < 4,
+            lambda i, y: (i + 1, y * y),
+            [0, y],
+            maximum_iterations=self.turns,
         )[1]
 
 
@@ -53,6 +60,10 @@ def test_other_layers_are_traced():
     assert part.forward.flops <= 2 * BATCH * 42 + 4 * BATCH * 7 + 20
     assert part.saved_bytes >= 4 * BATCH * 7
     assert part.uncounted == ()
+    # Only the maximum says how often a loop runs.
+    model = keras.Model(inputs, Squares(turns=None)(inputs))
+    (part,) = body.of(model).parts(SETTING)
+    assert "how often the loop runs is not known" in part.uncounted[0]
 
 
 def test_what_cannot_be_counted_is_named():

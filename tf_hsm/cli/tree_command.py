@@ -56,9 +56,11 @@ def _options(flags):
     if flags.calibrate:
         with _progress("timing the loss"):
             _start.import_tensorflow()
-            from tf_hsm import estimation
+            from tf_hsm.estimation import cost_model_calibration
 
-            cost_model = estimation.calibrate_cost_model(width=flags.width)
+            cost_model = cost_model_calibration.calibrate_cost_model(
+                flags.width
+            )
     return Options(
         counts=counts,
         words=words,

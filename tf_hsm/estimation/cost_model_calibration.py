@@ -16,6 +16,7 @@ from tf_hsm.tree import Tree
 _ROWS = (2, 2048, 16384)
 _EXAMPLES = (1, 32, 1024)
 _MAX_PRODUCTS = 2**31
+_REPETITIONS = 5  # of a case, whose median counts
 
 # How often `fit` finds anew which cases are at the floor, and to what share the
 # sum of the relative errors must then fall: else fewer cases are.
@@ -24,30 +25,28 @@ _FIT_GAIN = 0.9
 _FIT_ROUNDING = 1e-9
 
 
-def calibrate_cost_model(*, width=512, repetitions=5):
+def calibrate_cost_model(width):
     """Times the loss and its gradients on this machine; fits a `CostModel`.
 
     It takes a few seconds, on the threads that TensorFlow uses.
 
     Args:
       width: the largest D that is timed; the other is an eighth of it.
-      repetitions: each case counts with the median of so many calls.
 
     Returns:
       A `tf_hsm.CostModel`.
 
     Raises:
-      ValueError: an argument is not a positive integer.
+      ValueError: the width is not a positive integer.
     """
     width = _checks.check_int("width", width, 1)
-    repetitions = _checks.check_int("repetitions", repetitions, 1)
     widths = sorted({max(width // 8, 1), width})
     cases = [
         case
         for case in itertools.product(_ROWS, _EXAMPLES, widths)
         if math.prod(case) <= _MAX_PRODUCTS
     ]
-    ms = [_median_milliseconds(*case, repetitions) for case in cases]
+    ms = [_median_milliseconds(*case) for case in cases]
     return fit(*np.array(cases, np.float64).T, np.array(ms))
 
 
@@ -118,7 +117,7 @@ def _non_negative_solution(terms):
     return best.tolist()
 
 
-def _median_milliseconds(rows, examples, width, repetitions):
+def _median_milliseconds(rows, examples, width):
     """Times the loss and its gradients on one group."""
     tree = Tree.balanced(rows, [rows])
     rng = np.random.default_rng(0)
@@ -140,7 +139,7 @@ def _median_milliseconds(rows, examples, width, repetitions):
         return weight_grads.values[0, 0], input_grads[0, 0]
 
     seconds = []
-    for _ in range(2 + repetitions):  # one to trace, one to warm up
+    for _ in range(2 + _REPETITIONS):  # one to trace, one to warm up
         start = time.perf_counter()
         for result in step(weights, inputs):
             result.numpy()
