@@ -283,19 +283,6 @@ def test_images_are_no_sequences():
     assert "8 examples" in str(found)
 
 
-def test_a_scaled_loss_has_the_slots_of_its_optimizer():
-    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())
-    found = estimate("lstm:8", length=3, optimizer=scaled)
-    assert found.slot_bytes == 2 * found.parameter_bytes
-    assert found.uncounted == ()
-
-
-def test_what_cannot_be_counted_is_listed():
-    found = estimate("lstm:8", length=3, optimizer="ftrl")
-    assert "Ftrl" in found.uncounted[0]
-    assert "not counted: lstm" in str(found)
-
-
 def test_an_embedding_softmax_takes_ids():
     layer = tf_hsm.layers.EmbeddingSoftmax(
         tf_hsm.Tree.two_level(100),

@@ -53,6 +53,9 @@ def test_dicts_are_for_json():
     assert sum(
         part["milliseconds"]["forward"] for part in values["parts"]
     ) == pytest.approx(1000 * sum(s[0] for s in found.seconds))
+    found = estimate("lstm:8", length=3, optimizer="ftrl")
+    assert "Ftrl" in found.uncounted[0]
+    assert "not counted: lstm" in str(found)
     several = estimate(None, ["full", "sampled"], num_classes=9, width=2)
     assert len(json.loads(json.dumps(several.to_dict()))["estimates"]) == 2
 

@@ -6,6 +6,7 @@ import sys
 
 from tf_hsm import estimation
 from tf_hsm._units import of_bytes, short
+from tf_hsm.estimation.api import estimate
 from tf_hsm.estimation.inverse import find
 from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
@@ -30,7 +31,7 @@ def run(flags):
         return
     if flags.batch is None:
         raise ValueError("--batch is missing")
-    found = estimation.estimate(body, head, **arguments)
+    found = estimate(body, head, **arguments)
     _write(flags, found)
 
 

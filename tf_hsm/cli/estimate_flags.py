@@ -131,7 +131,7 @@ def _add_answer(command):
     answer.add_argument(
         "--machine",
         help="a name, `list` for all of them, or `here`, which measures for "
-        "ten seconds; by default a CPU of two cores",
+        "two seconds; by default a CPU of two cores",
     )
     answer.add_argument(
         "--corpus_tokens",

@@ -1,11 +1,10 @@
 """What a model will need in training: memory, operations, time.
 
-`estimate` is `tf_hsm.estimate`. `head`, `recurrent` and `transformer` describe
-a model that does not exist yet, and `largest` finds the largest one that fits.
+`tf_hsm.estimate` takes a body and a head. `head`, `recurrent` and `transformer`
+describe them before they exist. `largest` finds the largest model that fits.
 `machines` are known by name; `calibrate` measures this one.
 """
 
-from tf_hsm.estimation.api import estimate
 from tf_hsm.estimation.body import recurrent, transformer
 from tf_hsm.estimation.body.shapes import without_values
 from tf_hsm.estimation.calibration import calibrate
@@ -20,7 +19,6 @@ __all__ = [
     "Estimate",
     "Machine",
     "calibrate",
-    "estimate",
     "head",
     "largest",
     "machines",

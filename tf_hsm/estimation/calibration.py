@@ -11,11 +11,9 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from tf_hsm.estimation import machine_rates
-from tf_hsm.estimation.cost_model_calibration import calibrate_cost_model
 from tf_hsm.estimation.machine import DEFAULT, MACHINES, Machine
 
 _SAMPLES = 5  # of the rates; their medians count
-_WIDTH = 256  # of the trees that are timed
 
 
 def machine_of(value):
@@ -55,14 +53,15 @@ def machine_of(value):
 def calibrate():
     """Measures what the CPU of this machine does in a second.
 
-    It takes some seconds, on the threads that TensorFlow uses, and should have
-    the machine for itself. It times matrix products, memory and the loss of
-    trees. What it does not time, such as the start of a kernel, follows from
-    the figures of the machine of two cores that is the default. Keep the
-    figures with `Machine.to_dict`.
+    It takes about two seconds, on the threads that TensorFlow uses, and should
+    have the machine for itself. It times matrix products of float32, and reads
+    and changes memory. The other figures follow from these rates, as they are
+    on the machine of two cores that is the default. Keep the figures with
+    `Machine.to_dict`.
 
     Returns:
-      A `Machine`, for the argument `machine` of `tf_hsm.estimate`.
+      A `Machine`, for the argument `machine` of `tf_hsm.estimate`. Its
+      `cost_model` is for trees.
     """
     usual = MACHINES[DEFAULT]
     threads = tf.config.threading.get_intra_op_parallelism_threads()
@@ -70,34 +69,30 @@ def calibrate():
     with tf.device("CPU:0"):
         probe = machine_rates.Probe(threads, "float32")
         rates = machine_rates.median([probe.sample() for _ in range(_SAMPLES)])
-        del probe
-        flops = {"float32": rates.flops}
-        flops |= {t: _product_rate(t) for t in ("bfloat16", "float64")}
-        cost_model = calibrate_cost_model(_WIDTH)
+    slower = usual.rate("float32") / rates.flops
+    thinner = usual.read_write / rates.read_write
+    model = usual.cost_model
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return dataclasses.replace(
         usual,
         name=f"{_cpu()}, {threads} threads",
-        flops=flops,
+        flops={dtype: rate / slower for dtype, rate in usual.flops.items()},
         read=rates.read,
         read_write=rates.read_write,
         memory=float(memory),
-        fresh=usual.fresh * rates.read_write / usual.read_write,
-        softmax=usual.softmax * usual.rate("float32") / rates.flops,
-        cost_model=cost_model,
+        fresh=usual.fresh / thinner,
+        softmax=usual.softmax * slower,
+        cost_model=dataclasses.replace(
+            model,
+            weight=model.weight * thinner,
+            logit=model.logit * slower,
+            product=model.product * slower,
+        ),
         source="measured here",
     )
 
 
 _here = functools.cache(calibrate)
-
-
-def _product_rate(dtype):
-    """Returns the FLOP/s of a large product of numbers of a type."""
-    run = machine_rates.product(dtype)
-    # The first calls trace the function and warm up.
-    seconds = min(machine_rates.seconds_of(run) for _ in range(5))
-    return 2 * machine_rates.MATRIX_SIZE**3 / seconds
 
 
 def _cpu():
