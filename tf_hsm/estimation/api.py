@@ -168,10 +168,11 @@ def estimate(
     def figures(head, setting):
         parts, name = _parts(body, head, setting, width, labels, dtype)
         trains = setting.slots.optimizer is not None
-        if trains and not all(part.can_train for part in parts):
+        can_train = all(part.can_train for part in parts)
+        if trains and not can_train:
             without = dataclasses.replace(setting, slots=slots.of(None))
             return figures(head, without)
-        if trains:
+        if trains or not can_train:
             parts = _from_first_trained(parts)
         seconds = step_time.seconds(parts, machine, setting)
         if not trains:

@@ -136,22 +136,22 @@ class TreeHead(Head):
             + example * batch
             + visit * found.pairs(batch)
         )
-        held = self._held(setting, width)
+        step = self._step_bytes(setting, width)
         return [
             dataclasses.replace(
                 part,
                 saved_bytes=size * batch * (1 + width)
-                + held["saved_bytes"]
+                + step["saved_bytes"]
                 + plan_bytes,
-                forward_bytes=held.get("forward_bytes", 0),
+                forward_bytes=step.get("forward_bytes", 0),
                 backward_bytes=size * batch * width,
-                tensor_bytes=held["tensor_bytes"],
+                tensor_bytes=step["tensor_bytes"],
                 filling_bytes=max(
                     part.filling_bytes, _RANKING_BYTES * found.num_classes
                 ),
-                forward=Work(held["forward"] * products, cost.bytes / 2, 1),
+                forward=Work(step["forward"] * products, cost.bytes / 2, 1),
                 backward=Work(
-                    held["backward"] * products,
+                    step["backward"] * products,
                     cost.bytes / 2 + slot_bytes * rows * width,
                     1,
                 ),
@@ -190,7 +190,7 @@ class TreeHead(Head):
         inputs = size * batch * padded(width)
         return inputs + _STEP_BYTES * self.visits.pairs(batch)
 
-    def _held(self, setting, width):
+    def _step_bytes(self, setting, width):
         """Returns what a step has beside losses, dx and its plan, a dict.
 
         The names of bytes are those of a `Part`; "forward" and "backward" are
@@ -258,7 +258,7 @@ class LabelTreeHead(TreeHead):
         inputs = 4 * size * batch * padded(width)
         return inputs + _LOGIT_BYTES * self.visits.logits(batch)
 
-    def _held(self, setting, width):
+    def _step_bytes(self, setting, width):
         batch, size = setting.tokens, setting.accumulator_itemsize
         # The inputs, or their gradients, of all visits.
         inputs = size * self.visits.pairs(batch) * padded(width)
