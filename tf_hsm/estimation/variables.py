@@ -5,6 +5,7 @@ import itertools
 import math
 from typing import NamedTuple
 
+from tf_hsm.cost.gradients import sparse_bytes
 from tf_hsm.estimation import slots as all_slots
 from tf_hsm.estimation.part import NO_WORK
 from tf_hsm.estimation.setting import BYTES, VARIABLE_BYTES
@@ -86,4 +87,10 @@ def part_with(
 def _gradient_bytes(shape, dtype, rows, index_bytes):
     if rows is None:
         return math.prod(shape) * BYTES[dtype]
-    return rows * (math.prod(shape[1:]) * BYTES[dtype] + index_bytes)
+    return sparse_bytes(
+        rows,
+        math.prod(shape[1:]),
+        BYTES[dtype],
+        bias=False,
+        index_bytes=index_bytes,
+    )
