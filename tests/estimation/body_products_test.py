@@ -14,7 +14,7 @@ from tests.support.estimated_bodies import (
     model_of,
 )
 from tf_hsm.estimation import body, slots
-from tf_hsm.estimation.body import graph_flops, traced
+from tf_hsm.estimation.body import graph_work, traced
 from tf_hsm.estimation.setting import Setting
 
 
@@ -45,7 +45,7 @@ def products(operations, trips):
         for o in operations
         if o.type in kinds or "While" in o.type or "Conv" in o.type
     ]
-    work, missing = graph_flops.count(only, trips)
+    work, missing = graph_work.count(only, trips)
     assert not missing
     return work.flops
 
@@ -98,13 +98,11 @@ def test_recurrent_products_by_hand_and_by_the_graph(name, gates):
     by_hand = 2 * BATCH * STEPS * gates * 4 * (6 + 4)
     assert counted == by_hand
     forward, _ = graph_of(model, shape)
-    work, missing = graph_flops.count(forward)
+    work, missing = graph_work.count(forward)
     assert not missing
     # The graph's elementwise operations come on top.
     assert by_hand <= work.flops <= by_hand * 1.8
-    formula = traced.formula(
-        model.layers[1], [(BATCH, *shape)], ["float32"], None
-    )
+    formula = traced.formula(model.layers[1], [(BATCH, *shape)], ["float32"])
     assert formula.forward.flops == pytest.approx(work.flops, rel=0.2)
     # Two products for each one of the forward, and what is beside them.
     assert 2 * by_hand <= formula.backward.flops <= 4 * by_hand

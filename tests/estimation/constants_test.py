@@ -32,15 +32,3 @@ def in_header(path, name):
 )
 def test_python_has_the_constants_of_cpp(path, name, value):
     assert value == in_header(f"cc/core/{path}", name)
-
-
-def test_a_constant_is_read_from_a_header(tmp_path):
-    header = tmp_path / "some.h"
-    header.write_text(
-        "constexpr int64_t kOne = 7;\n"
-        "constexpr int64_t kTwo = int64_t{3} << 20;  // bytes\n"
-    )
-    assert in_header(header, "kOne") == 7
-    assert in_header(header, "kTwo") == 3 << 20
-    with pytest.raises(ValueError):
-        in_header(header, "kThree")

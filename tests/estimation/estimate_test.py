@@ -14,17 +14,16 @@ from tf_hsm.estimation.result import PROCESS_BYTES
 
 def test_the_question_that_began_it():
     """10 million classes x 300, batches of 400 sequences of 100 steps."""
-    found = estimate(
-        None,
-        ["hierarchical", "gather", "full"],
-        num_classes="10M",
-        width=300,
-        batch=400,
-        length=100,
-        optimizer="sgd",
-        memory="24GB",
+    options = {
+        "num_classes": "10M",
+        "width": 300,
+        "batch": 400,
+        "length": 100,
+        "memory": "24GB",
+    }
+    tree, gather, full = estimate(
+        None, ["hierarchical", "gather", "full"], optimizer="sgd", **options
     )
-    tree, gather, full = found
     assert tree.parameter_bytes == pytest.approx(12e9, rel=0.01)
     # Copies of groups, their gradients, and these once more.
     copies = 3 * 4 * 40_000 * 3163 * 300
@@ -33,15 +32,7 @@ def test_the_question_that_began_it():
     )
     # Logits for all classes, whose gradients take their place.
     assert full.peak_bytes > 4 * 40_000 * 10_000_000
-    in_place = estimate(
-        None,
-        num_classes="10M",
-        width=300,
-        batch=400,
-        length=100,
-        head_optimizer="rowwise_adagrad",
-        memory="24GB",
-    )
+    in_place = estimate(None, head_optimizer="rowwise_adagrad", **options)
     assert in_place.fits
     assert in_place.gradient_bytes == 0
     assert in_place.peak_bytes < 14e9
@@ -162,28 +153,17 @@ def test_epochs_and_memory():
 
 
 def test_replicas_save_time_not_flops():
-    one = estimate("lstm:64", num_classes=1000, batch=64, length=10)
-    four = estimate(
-        "lstm:64",
-        num_classes=1000,
-        batch=64,
-        length=10,
-        replicas=4,
-        network="1TB",
+    options = {"num_classes": 1000, "batch": 64, "length": 10}
+    one = estimate("lstm:64", **options)
+    four, slow = (
+        estimate("lstm:64", replicas=4, network=rate, **options)
+        for rate in ("1TB", "1MB")
     )
     assert four.setting.batch == 16
     assert four.parameter_bytes == one.parameter_bytes
     work = sum(four.flops[:2])
     assert 4 * work == pytest.approx(sum(one.flops[:2]), rel=0.02)
     assert four.tokens_per_second > 2 * one.tokens_per_second
-    slow = estimate(
-        "lstm:64",
-        num_classes=1000,
-        batch=64,
-        length=10,
-        replicas=4,
-        network="1MB",
-    )
     assert slow.tokens_per_second < one.tokens_per_second
     dense = [p for p in four.parts if p.kind == "LSTM"]
     wire = 2 * 3 / 4 * sum(p.gradient_bytes for p in dense)
@@ -242,6 +222,11 @@ def test_types():
         assert found.parameter_bytes == size * found.parameters
         reference = estimate("lstm:32", length=4)
         assert found.saved_bytes == saved * reference.saved_bytes
+    # A type is for all variables of a model.
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, keras.layers.Dense(5)(inputs))
+    found = estimate(model, "full", num_classes=9, dtype="float64")
+    assert found.parameter_bytes == 8 * found.parameters
 
 
 def test_a_body_with_one_output_for_a_sequence():
@@ -290,13 +275,6 @@ def test_a_step_in_place_is_in_the_backward():
     assert estimate(None, optimizer=None, **options).flops[1:] == (0, 0)
 
 
-def test_a_type_for_all_variables_of_a_model():
-    inputs = keras.Input((6,))
-    model = keras.Model(inputs, keras.layers.Dense(5)(inputs))
-    found = estimate(model, "full", num_classes=9, dtype="float64")
-    assert found.parameter_bytes == 8 * found.parameters
-
-
 def test_images_are_no_sequences():
     inputs = keras.Input((12, 12, 1))
     x = keras.layers.Flatten()(keras.layers.Conv2D(3, 3)(inputs))
@@ -305,96 +283,81 @@ def test_images_are_no_sequences():
     assert "8 examples" in str(found)
 
 
-def test_a_scaled_loss_has_the_slots_of_its_optimizer():
-    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())
-    found = estimate("lstm:8", length=3, optimizer=scaled)
-    assert found.slot_bytes == 2 * found.parameter_bytes
-    assert found.uncounted == ()
+def test_an_embedding_softmax_takes_ids():
+    layer = tf_hsm.layers.EmbeddingSoftmax(
+        tf_hsm.Tree.two_level(100),
+        num_embeddings=50,
+        width=6,
+        several_labels=True,
+    )
+    with pytest.raises(ValueError, match="takes ids, but the body makes"):
+        estimate("lstm:6", layer)
+    with pytest.raises(ValueError, match="width is 7, but head has 6"):
+        estimate(None, layer, width=7)
+    # Several labels are so many bags: ids are repeated, not vectors.
+    found = estimate(None, layer, batch=10, labels_per_example=4)
+    paths = estimate(None, layer, batch=40)
+    assert found.flops == paths.flops
+    assert found.saved_bytes == paths.saved_bytes
+    assert found.gradient_bytes == paths.gradient_bytes
 
 
-def test_what_cannot_be_counted_is_listed():
-    found = estimate("lstm:8", length=3, optimizer="ftrl")
-    assert "Ftrl" in found.uncounted[0]
-    assert "not counted: lstm" in str(found)
+HEAD = {"body": None, "num_classes": 9, "width": 3}
 
 
 @pytest.mark.parametrize(
-    ("args", "kwargs", "message"),
+    ("arguments", "message"),
     [
-        ((), {}, "nothing to estimate"),
+        ({"body": None}, "nothing to estimate"),
+        ({"body": None, "num_classes": 9}, "width is missing: give the width"),
+        ({"batch": 0}, "batch is 0"),
+        ({"length": 0}, "length is 0"),
+        ({"replicas": 0}, "replicas is 0"),
+        ({"optimizer": "adamm"}, "optimizer is 'adamm'"),
+        ({"dtype": "int8"}, "dtype is 'int8'"),
+        ({"memory": "24 apples"}, "memory is '24 apples'"),
+        ({"machine": "abacus"}, "machine is 'abacus'"),
+        ({"network": "x"}, "network is 'x'"),
+        ({"counts": "zipf"}, "counts is given, but no head"),
+        ({"head_optimizer": "sgd"}, "head_optimizer is given, but no head"),
+        (HEAD | {"head_optimizer": True}, "head_optimizer: .* but is bool"),
+        (HEAD | {"head_optimizer": "adam"}, "head_optimizer: .* is 'adam'"),
+        ({"shards": 2}, "shards is given, but no head"),
+        ({"body": "lstmm:8"}, "the body 'lstmm:8' has another form"),
+        ({"body": "lstm:0"}, "has width 0"),
+        ({"body": "lstm:8x"}, "another form"),
+        ({"body": "lstm:8:2"}, "another form"),
+        ({"body": "embedding:2x8"}, "another form"),
+        ({"body": "embedding:8"}, "'embedding:8' needs vocabulary"),
+        ({"body": 3}, "body must be a Keras model"),
         (
-            (),
-            {"num_classes": 9},
-            "width is missing: give the width of the head's inputs",
-        ),
-        (("lstm:8",), {"batch": 0}, "batch is 0"),
-        (("lstm:8",), {"length": 0}, "length is 0"),
-        (("lstm:8",), {"replicas": 0}, "replicas is 0"),
-        (("lstm:8",), {"optimizer": "adamm"}, "optimizer is 'adamm'"),
-        (("lstm:8",), {"dtype": "int8"}, "dtype is 'int8'"),
-        (("lstm:8",), {"memory": "24 apples"}, "memory is '24 apples'"),
-        (("lstm:8",), {"machine": "abacus"}, "machine is 'abacus'"),
-        (("lstm:8",), {"network": "x"}, "network is 'x'"),
-        (("lstm:8",), {"counts": "zipf"}, "counts is given, but no head"),
-        (
-            ("lstm:8",),
-            {"head_optimizer": "sgd"},
-            "head_optimizer is given, but no head",
-        ),
-        (
-            (None,),
-            {"num_classes": 9, "width": 3, "head_optimizer": True},
-            "head_optimizer: optimizer must be a .* but is bool",
-        ),
-        (
-            (None,),
-            {"num_classes": 9, "width": 3, "head_optimizer": "adam"},
-            "head_optimizer: optimizer must be one of .* but is 'adam'",
-        ),
-        (("lstm:8",), {"shards": 2}, "shards is given, but no head"),
-        (("lstmm:8",), {}, "the body 'lstmm:8' has another form"),
-        (("lstm:0",), {}, "has width 0"),
-        (("lstm:8x",), {}, "another form"),
-        (("embedding:8",), {}, "vocabulary"),
-        ((3,), {}, "body must be a Keras model"),
-        (
-            (tf_hsm.estimation.transformer(layers=1, length=9),),
-            {"length": 7},
+            {
+                "body": tf_hsm.estimation.transformer(layers=1, length=9),
+                "length": 7,
+            },
             "length is 7, but the body's length is 9",
         ),
+        (HEAD | {"num_classes": 9.5}, "num_classes must be an integer"),
+        ({"head": "full"}, "which needs the number of its classes"),
+        ({"head": "ful", "num_classes": 9}, "head is 'ful'"),
+        ({"head": [], "num_classes": 9}, "head is empty"),
+        ({"head": 3.5}, "head must be a Tree"),
+        ({"num_classes": "lots"}, "num_classes is 'lots'"),
+        ({"num_classes": 9, "counts": "zip"}, "counts is 'zip'"),
         (
-            (keras.Sequential([keras.Input((None, 3)), keras.layers.GRU(3)]),),
-            {"length": 0},
-            "length is 0",
-        ),
-        (
-            (None,),
-            {"num_classes": 9.5, "width": 3},
-            "num_classes must be an integer",
-        ),
-        (("lstm:8", "full"), {}, "which needs the number of its classes"),
-        (("lstm:8", "ful"), {"num_classes": 9}, "head is 'ful'"),
-        (("lstm:8", []), {"num_classes": 9}, "head is empty"),
-        (("lstm:8", 3.5), {}, "head must be a Tree"),
-        (("lstm:8",), {"num_classes": "lots"}, "num_classes is 'lots'"),
-        (("lstm:8",), {"num_classes": 9, "counts": "zip"}, "counts is 'zip'"),
-        (
-            ("lstm:8", keras.layers.Dense(9)),
-            {"head_optimizer": "sgd"},
+            {"head": keras.layers.Dense(9), "head_optimizer": "sgd"},
             "head_optimizer is for a head given by name",
         ),
         (
-            ("lstm:8", tf_hsm.Tree.two_level(8)),
-            {"num_classes": 9},
+            {"head": tf_hsm.Tree.two_level(8), "num_classes": 9},
             "num_classes is 9, but head has 8",
         ),
         (
-            (keras.layers.Dense(3),),
-            {"vocabulary": 9},
+            {"body": keras.layers.Dense(3), "vocabulary": 9},
             "vocabulary is 9, but is for a body given as text",
         ),
     ],
 )
-def test_bad_arguments(args, kwargs, message):
+def test_bad_arguments(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        estimate(*args, **kwargs)
+        estimate(**{"body": "lstm:8", **arguments})

@@ -45,12 +45,7 @@ def test_the_next_does_not_fit(what, arguments):
 
 @pytest.mark.parametrize(("text", "unit"), [(":8", 8), ("", 64)])
 def test_a_transformer_keeps_whole_heads(text, unit):
-    options = {
-        "length": 32,
-        "batch": 4,
-        "memory": "1GB",
-        "optimizer": "sgd",
-    }
+    options = {"length": 32, "batch": 4, "memory": "1GB", "optimizer": "sgd"}
     value = largest(f"transformer:2x512{text}", what="width", **options)
     assert value % unit == 0
     for width, fits in ((value, True), (value + unit, False)):

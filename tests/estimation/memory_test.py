@@ -91,21 +91,6 @@ def test_the_peak_of_a_step(count, unit):
         assert memory.peak_bytes(parts) == expected
 
 
-def test_what_small_tensors_had_stays():
-    first = Part("first", "", saved_bytes=30)
-    second = Part("second", "", backward_bytes=5 * LARGE, tensor_bytes=LARGE)
-    assert memory.peak_bytes([first]) == 30
-    # The large ones are there while the small ones are ...
-    assert memory.peak_bytes([first, second]) == 5 * LARGE + 30
-    # ... and after them.
-    assert memory.peak_bytes([second, first]) == 5 * LARGE + 30
-
-
-def test_nothing_needs_nothing():
-    assert memory.peak_bytes([]) == 0
-    assert memory.persistent_bytes([]) == 0
-
-
 def test_without_training_nothing_is_kept():
     parts = [part.untrained() for part in draw_parts(0, 3)]
     assert not any(p.saved_bytes or p.gradient_bytes for p in parts)

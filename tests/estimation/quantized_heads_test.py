@@ -1,13 +1,10 @@
 """Estimates of models whose heads have weights in 8 or 4 bits."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
 
 import tf_hsm
-from tf_hsm.cli import program
 
 N = 300
 HEADS = {
@@ -128,13 +125,3 @@ def test_bytes_of_a_device(mode, count):
         parts = [part.parameter_bytes for part in found.parts]
         assert parts == [top, max(shards), 0]
         assert found.gradient_bytes == found.slot_bytes == 0
-
-
-def test_the_command(tmp_path, capsys):
-    model = quantized(HEADS["label tree"](), 33, "int4")
-    model.save(tmp_path / "model.keras")
-    flags = [f"--model={tmp_path / 'model.keras'}", "--batch=2", "--json"]
-    program.main(["estimate", *flags, "--machine=cpu-2-avx512"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["parameter_bytes"] == bytes_of(model)
-    assert found["slot_bytes"] == 0

@@ -9,37 +9,22 @@ import pytest
 import tf_hsm
 from tf_hsm.estimation import slots
 
+KERAS, OURS = keras.optimizers, tf_hsm.optimizers
 SHAPES = [(300, 20), (20,), (5, 6, 7), (101, 103)]
 OPTIMIZERS = [
-    keras.optimizers.SGD(),
-    keras.optimizers.SGD(momentum=0.9),
-    keras.optimizers.Adam(),
-    keras.optimizers.Adam(amsgrad=True),
-    keras.optimizers.AdamW(),
-    keras.optimizers.Adagrad(),
-    keras.optimizers.RMSprop(),
-    keras.optimizers.RMSprop(momentum=0.9, centered=True),
-    keras.optimizers.Adadelta(),
-    keras.optimizers.Adamax(),
-    keras.optimizers.Ftrl(),
-    keras.optimizers.Lion(),
-    keras.optimizers.Lamb(),
-    keras.optimizers.Muon(),
-    keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()),
-    tf_hsm.optimizers.SGD(0.1),
-    tf_hsm.optimizers.SGD(0.1, momentum=0.9),
-    tf_hsm.optimizers.Adagrad(0.1),
-    tf_hsm.optimizers.RowwiseAdagrad(0.1),
-    tf_hsm.optimizers.LazyAdam(amsgrad=True),
-    tf_hsm.optimizers.LazyAdam(weight_decay=0.1),
-    tf_hsm.optimizers.RMSprop(),
-    tf_hsm.optimizers.RMSprop(momentum=0.9),
-    tf_hsm.optimizers.RMSprop(centered=True),
-    tf_hsm.optimizers.RMSprop(momentum=0.9, centered=True),
-    tf_hsm.optimizers.Lion(),
+    *(KERAS.SGD(), KERAS.SGD(momentum=0.9), KERAS.Adam(), KERAS.AdamW()),
+    *(KERAS.Adam(amsgrad=True), KERAS.Adagrad(), KERAS.RMSprop()),
+    *(KERAS.RMSprop(momentum=0.9, centered=True), KERAS.Adadelta()),
+    *(KERAS.Adamax(), KERAS.Ftrl(), KERAS.Lion(), KERAS.Lamb(), KERAS.Muon()),
+    KERAS.LossScaleOptimizer(KERAS.Adam()),
+    *(OURS.SGD(0.1), OURS.SGD(0.1, momentum=0.9), OURS.Adagrad(0.1)),
+    *(OURS.RowwiseAdagrad(0.1), OURS.LazyAdam(amsgrad=True), OURS.Lion()),
+    *(OURS.LazyAdam(weight_decay=0.1), OURS.RMSprop()),
+    *(OURS.RMSprop(momentum=0.9), OURS.RMSprop(centered=True)),
+    OURS.RMSprop(momentum=0.9, centered=True),
 ]
 # One of their scalars has the type of the variables.
-FLOAT32_ONLY = [keras.optimizers.Nadam(), keras.optimizers.Adafactor()]
+FLOAT32_ONLY = [KERAS.Nadam(), KERAS.Adafactor()]
 
 
 def bytes_of(variable):
@@ -48,14 +33,14 @@ def bytes_of(variable):
     return size * math.prod(variable.shape)
 
 
-class OwnSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class OwnSchedule(KERAS.schedules.LearningRateSchedule):
     def __call__(self, step):
         return 0.1
 
 
 @pytest.mark.parametrize("rate", [OwnSchedule(), lambda: 0.1])
 def test_any_learning_rate(rate):
-    optimizer = keras.optimizers.Adam(rate)
+    optimizer = KERAS.Adam(rate)
     found = slots.of(optimizer)
     assert found.slot_bytes((7, 5), "float32") == 2 * 4 * 35
     assert optimizer._learning_rate is rate
@@ -63,11 +48,11 @@ def test_any_learning_rate(rate):
 
 def test_what_scales_losses_is_as_its_inner_optimizer():
     for inner in (
-        keras.optimizers.SGD(0.1, momentum=0.9),
-        tf_hsm.optimizers.LazyAdam(),
+        KERAS.SGD(0.1, momentum=0.9),
+        OURS.LazyAdam(),
     ):
         bare = slots.of(inner)
-        scaled = slots.of(keras.optimizers.LossScaleOptimizer(inner))
+        scaled = slots.of(KERAS.LossScaleOptimizer(inner))
         for rows in (None, 10):
             for what in ("update_bytes", "update"):
                 assert getattr(scaled, what)((99, 5), "float32", rows) == (

@@ -2,17 +2,23 @@
 
 import pytest
 
-from tf_hsm.estimation import machine, step_time
+from tf_hsm.estimation import step_time
+from tf_hsm.estimation.machine import Machine
 from tf_hsm.estimation.part import Part, Product, Work
 from tf_hsm.estimation.setting import Setting
 
-_MACHINE = machine.of(
+_MACHINE = Machine.from_dict(
     {
         "flops": {"float32": 1e9, "bfloat16": 4e9},
         "read_write": 1e8,
         "op": 1e-3,
     }
 )
+
+
+def _machine(**numbers):
+    numbers = {"flops": 1e9, "read_write": 1e8, "op": 0, **numbers}
+    return Machine.from_dict(numbers)
 
 
 def _setting(compute_dtype="float32"):
@@ -60,7 +66,9 @@ def test_what_a_part_says_itself_is_shared_among_the_passes():
 
 
 def test_products_take_their_own_time_and_the_rest_its():
-    own = machine.of({"flops": 1e9, "read_write": 1e8, "half": 100, "op": 0})
+    own = Machine.from_dict(
+        {"flops": 1e9, "read_write": 1e8, "half": 100, "op": 0}
+    )
     product = Product(100, 1000, 1000, count=3)
     moved = 3 * 4 * (100 * 1000 * 2 + 1000**2)
     work = Work(product.flops + 5e8, moved + 1e8, 10, products=(product,))
@@ -73,14 +81,14 @@ def test_products_take_their_own_time_and_the_rest_its():
 
 
 def test_new_memory_is_filled_at_its_own_rate():
-    own = machine.of({"flops": 1e9, "read_write": 1e8, "fresh": 1e7, "op": 0})
+    own = Machine.from_dict(
+        {"flops": 1e9, "read_write": 1e8, "fresh": 1e7, "op": 0}
+    )
     work = Work(0, 3e8, new=1e8)
     assert step_time.of_work(work, own, "float32") == pytest.approx(2 + 10)
 
 
 def test_exponentials_come_on_top():
-    own = machine.of(
-        {"flops": 1e9, "read_write": 1e8, "softmax": 1e-9, "op": 0}
-    )
+    own = _machine(softmax=1e-9)
     work = Work(0, 1e8, softmax=2e9).times(2)
     assert step_time.of_work(work, own, "float32") == pytest.approx(2 * 3)

@@ -19,12 +19,6 @@ def total(parts, name):
     return sum(others, first)
 
 
-def weight_bytes(layer):
-    """Returns the bytes of a layer's variables, without the scalar of steps."""
-    anchor = layer.in_place.anchor
-    return bytes_of(v for v in layer.weights if v is not anchor)
-
-
 def bytes_of(variables):
     """Returns the bytes of variables."""
     return sum(

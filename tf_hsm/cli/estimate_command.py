@@ -6,7 +6,7 @@ import sys
 
 from tf_hsm import estimation
 from tf_hsm._units import of_bytes, short
-from tf_hsm.estimation import machine_calibration
+from tf_hsm.estimation.api import estimate
 from tf_hsm.estimation.inverse import find
 from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
@@ -19,9 +19,8 @@ def run(flags):
     """Prints the estimate that the flags ask for.
 
     Raises:
-      ValueError: flags are missing, or out of range.
+      ValueError: flags are missing, or say what cannot be.
       OSError: a file cannot be read or written.
-      ImportError: `--plot` without matplotlib.
     """
     if flags.machine == "list":
         print("\n".join(table(map(_machine_row, estimation.machines.values()))))
@@ -32,7 +31,7 @@ def run(flags):
         return
     if flags.batch is None:
         raise ValueError("--batch is missing")
-    found = estimation.estimate(body, head, **arguments)
+    found = estimate(body, head, **arguments)
     _write(flags, found)
 
 
@@ -54,8 +53,6 @@ def _write(flags, found, **more):
         print()
     else:
         print(found)
-    if flags.plot:
-        found.plot(flags.plot)
 
 
 def _arguments(flags):
@@ -79,7 +76,7 @@ def _arguments(flags):
         "head_optimizer": flags.head_optimizer,
         "corpus_tokens": flags.corpus_tokens,
         "memory": flags.memory,
-        "machine": _machine(flags.machine),
+        "machine": flags.machine,
         "replicas": flags.replicas,
         "shards": flags.shards,
         "network": flags.network,
@@ -96,13 +93,6 @@ def _arguments(flags):
     if flags.batch is None:
         del arguments["batch"]
     return body, head, arguments
-
-
-def _machine(given):
-    """Returns the machine of the flag; without one, measures this machine."""
-    if given is not None:
-        return given
-    return machine_calibration.cached() or machine_calibration.quick()
 
 
 def _check_take_trees(names):

@@ -131,8 +131,7 @@ def _add_answer(command):
     answer.add_argument(
         "--machine",
         help="a name, `list` for all of them, or `here`, which measures for "
-        "ten seconds; by default what was measured here earlier, else a "
-        "measurement of a second",
+        "two seconds; by default a CPU of two cores",
     )
     answer.add_argument(
         "--corpus_tokens",
@@ -146,7 +145,4 @@ def _add_answer(command):
     )
     answer.add_argument(
         "--json", action="store_true", help="print JSON instead of a table"
-    )
-    answer.add_argument(
-        "--plot", metavar="FILE", help="draw it: a .svg, .png or .pdf file"
     )

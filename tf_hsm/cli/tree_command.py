@@ -54,11 +54,11 @@ def _options(flags):
     elif data is not None:
         counts = label_counts(data.labels, flags.num_classes)
     if flags.calibrate:
-        with _progress("timing the loss"):
+        with _progress("measuring this machine"):
             _start.import_tensorflow()
             from tf_hsm import estimation
 
-            cost_model = estimation.calibrate_cost_model(width=flags.width)
+            cost_model = estimation.calibrate().cost_model
     return Options(
         counts=counts,
         words=words,

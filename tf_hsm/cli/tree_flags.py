@@ -147,7 +147,7 @@ def _add_options(command):
     command.add_argument(
         "--calibrate",
         action="store_true",
-        help="predict the time on this machine, after some seconds of timing",
+        help="predict the time on this machine, after two seconds of timing",
     )
     for kind in KINDS.values():
         for flag in kind.flags:

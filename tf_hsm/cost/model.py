@@ -22,7 +22,7 @@ class CostModel:
     """Predicts the time of the loss and its gradients, forward and backward.
 
     The defaults are rounded from two cores with AVX-512 and float32 weights.
-    `tf_hsm.estimation.calibrate_cost_model` times this machine instead.
+    `tf_hsm.estimation.calibrate().cost_model` scales them to this machine.
 
     Attributes:
       call: ms of a call of the op, whatever its arguments; the paper's c.

@@ -1,19 +1,17 @@
 """What a model will need in training: memory, operations, time.
 
-`estimate` is `tf_hsm.estimate`. `head`, `recurrent` and `transformer` describe
-a model that does not exist yet, and `largest` finds the largest one that fits.
+`tf_hsm.estimate` takes a body and a head. `head`, `recurrent` and `transformer`
+describe them before they exist. `largest` finds the largest model that fits.
 `machines` are known by name; `calibrate` measures this one.
 """
 
-from tf_hsm.estimation.api import estimate
 from tf_hsm.estimation.body import recurrent, transformer
 from tf_hsm.estimation.body.shapes import without_values
-from tf_hsm.estimation.cost_model_calibration import calibrate_cost_model
+from tf_hsm.estimation.calibration import calibrate
 from tf_hsm.estimation.heads import head
 from tf_hsm.estimation.inverse import largest
+from tf_hsm.estimation.machine import MACHINES as machines
 from tf_hsm.estimation.machine import Machine
-from tf_hsm.estimation.machine_calibration import calibrate
-from tf_hsm.estimation.machine_sheets import MACHINES as machines
 from tf_hsm.estimation.result import Comparison, Estimate
 
 __all__ = [
@@ -21,8 +19,6 @@ __all__ = [
     "Estimate",
     "Machine",
     "calibrate",
-    "calibrate_cost_model",
-    "estimate",
     "head",
     "largest",
     "machines",

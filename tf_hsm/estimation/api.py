@@ -7,8 +7,8 @@ import numbers
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
 from tf_hsm.estimation import body as bodies
-from tf_hsm.estimation import body_text, head_argument, slots, step_time
-from tf_hsm.estimation import machine as machines
+from tf_hsm.estimation import heads, slots, step_time
+from tf_hsm.estimation.calibration import machine_of
 from tf_hsm.estimation.replicas import count_of, spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
@@ -93,9 +93,8 @@ def estimate(
       memory: bytes that there are, or a text such as "24GB"; None: those of the
         machine, if they are known.
       machine: a `Machine`; a name in `estimation.machines`; "here", which
-        measures (see `estimation.calibrate`); a dict of its numbers; or None:
-        what `estimation.calibrate` has found here earlier, else a CPU of two
-        cores.
+        measures once in a process (see `estimation.calibrate`); a dict of its
+        numbers; or None: a CPU of two cores.
       replicas: devices that train copies of the model, each on its part of the
         batch (data parallel). A layer with `devices="replicas"` has their
         number.
@@ -117,10 +116,10 @@ def estimate(
       ValueError: an argument is out of its range; names it.
     """
     batch = _checks.check_int("batch", batch, 1)
-    if length is not None:
-        length = _checks.check_int("length", length, 1)
-    if width is not None:
-        width = _checks.check_int("width", width, 1)
+    length, width = (
+        value if value is None else _checks.check_int(name, value, 1)
+        for name, value in (("length", length), ("width", width))
+    )
     if num_classes is not None:
         amount = read_amount("num_classes", num_classes)
         num_classes = int(amount) if amount == int(amount) else amount
@@ -137,7 +136,7 @@ def estimate(
     replicas = count_of(replicas, [body, *(head if several else [head])])
     body = _body(body, length, vocabulary)
     length = _length(length, body)
-    machine = machines.of(machine)
+    machine = machine_of(machine)
     memory = (
         machine.memory if memory is None else read_amount("memory", memory, "B")
     )
@@ -169,11 +168,14 @@ def estimate(
     def figures(head, setting):
         parts, name = _parts(body, head, setting, width, labels, dtype)
         trains = setting.slots.optimizer is not None
-        if trains and not all(part.can_train for part in parts):
+        can_train = all(part.can_train for part in parts)
+        if trains and not can_train:
             without = dataclasses.replace(setting, slots=slots.of(None))
             return figures(head, without)
+        if trains or not can_train:
+            parts = _from_first_trained(parts)
         seconds = step_time.seconds(parts, machine, setting)
-        if setting.slots.optimizer is None:
+        if not trains:
             parts = tuple(part.untrained() for part in parts)
             seconds = [(forward, 0.0, 0.0) for forward, _, _ in seconds]
         return Estimate(
@@ -190,12 +192,12 @@ def estimate(
 
     options = {
         "counts": counts,
-        "optimizer": head_argument.read_optimizer(head_optimizer),
+        "optimizer": heads.read_optimizer(head_optimizer),
     }
     if shards is not None:
         options |= {"shards": shards, "network": network}
     found = [
-        head_argument.read(h, num_classes, options)
+        heads.read(h, num_classes, options)
         for h in (head if several else [head])
     ]
     if replicas > 1:
@@ -221,7 +223,7 @@ def _alternatives(head, setting, figures):
     if not setting.slots.works_on_rows:
         rows = dataclasses.replace(setting, slots=slots.of(_OPTIMIZER))
         found.append((f"optimizer={_OPTIMIZER}", figures(head, rows)))
-    own = head_argument.read_optimizer(_HEAD_OPTIMIZER)
+    own = heads.read_optimizer(_HEAD_OPTIMIZER)
     in_place = head and head.in_place(own)
     if in_place is not None:
         text = f"head_optimizer={_HEAD_OPTIMIZER}"
@@ -235,7 +237,7 @@ def _body(body, length, vocabulary):
     if vocabulary is not None:
         vocabulary = int(read_amount("vocabulary", vocabulary))
     if isinstance(body, str):
-        return body_text.parse(body).make(length or 1, vocabulary)
+        return bodies.BodyText.parse(body).make(length or 1, vocabulary)
     if vocabulary is not None:
         raise ValueError(
             f"vocabulary is {vocabulary}, but is for a body given as text; "
@@ -312,7 +314,7 @@ def _parts(body, head, setting, width, labels, dtype):
             )
         parts += head.parts(of_labels, width)
         names.append(head.name)
-    return _from_first_trained(parts), " + ".join(names)
+    return tuple(parts), " + ".join(names)
 
 
 def _from_first_trained(parts):

@@ -3,8 +3,8 @@
 import dataclasses
 
 from tf_hsm._units import of_bytes, read_amount
-from tf_hsm.estimation import body_text
 from tf_hsm.estimation.api import estimate
+from tf_hsm.estimation.body import BodyText
 
 _MOST = 2**40
 _WHAT = ("batch", "length", "width", "num_classes")
@@ -38,6 +38,39 @@ def largest(body=None, head=None, *, memory, what="batch", **arguments):
 
 def find(body, head, memory, what, arguments):
     """Returns what `largest` does, and the `Estimate` for it."""
+    _check(body, head, what, arguments)
+    memory = read_amount("memory", memory, "B")
+    # It is not measured, and no other is looked at.
+    arguments = {"batch": 1, **arguments, "memory": memory}
+    text, unit = None, 1
+    if what == "width" and body is not None:
+        text = BodyText.parse(body)
+        unit = text.unit  # attention heads share the width out evenly
+
+    def make(value):
+        if text is not None:
+            wider = dataclasses.replace(text, width=value * unit)
+            return estimate(str(wider), head, **arguments)
+        return estimate(body, head, **{**arguments, what: value})
+
+    def fits(value):
+        return make(value).fits
+
+    if not fits(1):
+        found = make(1)
+        raise ValueError(
+            f"not even 1 fits: {found.name} needs "
+            f"{of_bytes(found.memory - found.spare_bytes)} then, and memory is "
+            f"{of_bytes(found.memory)}"
+        )
+    value = _search(fits, 1)
+    # Where less is kept in a larger step, more than the first limit may fit.
+    while fits(value + value // 10 + 1):
+        value = _search(fits, value + value // 10 + 1)
+    return value * unit, make(value)
+
+
+def _check(body, head, what, arguments):
     if what not in _WHAT:
         raise ValueError(
             f"what is {what!r}; it must be one of {', '.join(_WHAT)}"
@@ -50,33 +83,16 @@ def find(body, head, memory, what, arguments):
         raise ValueError("head is a list; one head has a largest " + what)
     if what == "length" and getattr(body, "length", None) is not None:
         raise ValueError(f"the length of the body is {body.length} already")
-    memory = read_amount("memory", memory, "B")
-    # It is not measured, and no other is looked at.
-    arguments = {"batch": 1, **arguments, "memory": memory}
-    vary = {"width": _by_width, "num_classes": _by_num_classes}.get(
-        what, _by_argument
-    )
-    make, unit = vary(body, head, arguments, what)
-
-    def fits(value):
-        return make(value * unit).fits
-
-    value = _least(fits, lambda value: make(value * unit))
-    # Where less is kept in a larger step, more than the first limit may fit.
-    while fits(value + value // 10 + 1):
-        value = _search(fits, value + value // 10 + 1)
-    return value * unit, make(value * unit)
-
-
-def _least(fits, make):
-    if not fits(1):
-        found = make(1)
+    if what == "width" and not isinstance(body, str | None):
         raise ValueError(
-            f"not even 1 fits: {found.name} needs "
-            f"{of_bytes(found.memory - found.spare_bytes)} then, and memory is "
-            f"{of_bytes(found.memory)}"
+            f"the width of a {type(body).__name__} cannot be changed; give the "
+            'body as text, such as "lstm:2x2048", or None'
         )
-    return _search(fits, 1)
+    if what == "num_classes" and not isinstance(head, str | None):
+        raise ValueError(
+            f"the classes of a {type(head).__name__} cannot be changed; give "
+            'head as a name, such as "hierarchical"'
+        )
 
 
 def _search(fits, low):
@@ -100,35 +116,3 @@ def _search(fits, low):
         else:
             high = middle
     return low
-
-
-def _by_argument(body, head, arguments, name):
-    """Returns a function of a value, and what values are multiples of."""
-    return lambda value: estimate(body, head, **{**arguments, name: value}), 1
-
-
-def _by_width(body, head, arguments, name):
-    if body is None:
-        return _by_argument(body, head, arguments, name)
-    if not isinstance(body, str):
-        raise ValueError(
-            f"the width of a {type(body).__name__} cannot be changed; give the "
-            'body as text, such as "lstm:2x2048", or None'
-        )
-    text = body_text.parse(body)
-
-    def make(value):
-        wider = dataclasses.replace(text, width=value)
-        return estimate(wider.text, head, **arguments)
-
-    # Attention heads share the width out evenly.
-    return make, text.unit
-
-
-def _by_num_classes(body, head, arguments, name):
-    if head is not None and not isinstance(head, str):
-        raise ValueError(
-            f"the classes of a {type(head).__name__} cannot be changed; give "
-            'head as a name, such as "hierarchical"'
-        )
-    return _by_argument(body, head, arguments, name)

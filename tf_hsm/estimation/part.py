@@ -4,10 +4,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# Copies that a random initializer of Keras makes while it fills a variable: the
-# numbers of the generator, scaled and shifted, in tensors of their own.
-INITIAL_COPIES = 2
-
 
 class Product(NamedTuple):
     """Matrix products `[m, k] x [k, n]`, one after the other.
@@ -70,6 +66,39 @@ class Work(NamedTuple):
 NO_WORK = Work()
 
 
+def product(m, n, k, size, count=1, more=NO_WORK):
+    """Returns the `Work` of matrix products forward, and backward.
+
+    Args:
+      m: rows of the inputs.
+      n: columns of the weights.
+      k: rows of the weights.
+      size: bytes of a number.
+      count: how many there are.
+      more: `Work` beside them, once forward and twice backward.
+    """
+
+    def work(*products):
+        moved = sum(
+            p.count * (p.m * p.k + p.k * p.n + p.m * p.n) for p in products
+        )
+        flops = sum(p.flops for p in products)
+        return Work(
+            flops, size * moved, count * len(products), products=products
+        )
+
+    forward = work(Product(m, n, k, count))
+    backward = work(
+        Product(m, k, n, count, transposed=True), Product(k, n, m, count)
+    )
+    return forward + more, backward + more.times(2)
+
+
+def elementwise(numbers, size, flops=1, passes=2, ops=1):
+    """Returns the `Work` of so many FLOPs and passes over numbers."""
+    return Work(flops * numbers, passes * size * numbers, ops)
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
     """A row of an estimate: a layer, or what stands for one.
@@ -102,15 +131,16 @@ class Part:
       update: the `Work` of the optimizer.
       seconds: given a `Machine`, what forward and backward take together where
         their `Work` does not tell; else None.
-      is_sparse: whether its gradients have touched rows alone.
+      touched: for each trained variable, the rows of its sparse gradient; None,
+        or nothing, for a dense gradient.
       in_place: whether its backward updates its variables itself, and stores no
         gradient.
       can_train: whether its model can train; False for quantized heads.
       uncounted: names of what is not counted here, with a reason.
     """
 
-    name: str
-    kind: str
+    name: str = ""
+    kind: str = ""
     parameters: int = 0
     parameter_bytes: int = 0
     gradient_bytes: float = 0
@@ -127,10 +157,15 @@ class Part:
     backward: Work = NO_WORK
     update: Work = NO_WORK
     seconds: Callable[[Any], float] | None = None
-    is_sparse: bool = False
+    touched: tuple[float | None, ...] = ()
     in_place: bool = False
     can_train: bool = True
     uncounted: tuple[str, ...] = ()
+
+    @property
+    def is_sparse(self):
+        """Whether a gradient has touched rows alone."""
+        return any(rows is not None for rows in self.touched)
 
     def named(self, name):
         """Returns the same part by another name."""

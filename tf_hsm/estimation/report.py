@@ -5,30 +5,14 @@ from tf_hsm._units import digits, of_bytes, short
 _PASSES = ("forward", "backward", "update")
 _MAX_ROWS = 20  # of more parts, those that are alike share one
 _BYTES = (
-    "parameter_bytes",
-    "gradient_bytes",
-    "slot_bytes",
-    "constant_bytes",
-    "saved_bytes",
-    "forward_bytes",
-    "backward_bytes",
-    "update_bytes",
-    "making_bytes",
-    "filling_bytes",
+    *("parameter_bytes", "gradient_bytes", "slot_bytes", "constant_bytes"),
+    *("saved_bytes", "forward_bytes", "backward_bytes", "update_bytes"),
+    *("making_bytes", "filling_bytes"),
 )
 _TOTALS = (
-    "parameters",
-    "parameter_bytes",
-    "gradient_bytes",
-    "slot_bytes",
-    "saved_bytes",
-    "temporary_bytes",
-    "peak_bytes",
-    "milliseconds",
-    "tokens_per_second",
-    "hours_per_epoch",
-    "fits",
-    "spare_bytes",
+    *("parameters", "parameter_bytes", "gradient_bytes", "slot_bytes"),
+    *("saved_bytes", "temporary_bytes", "peak_bytes", "milliseconds"),
+    *("tokens_per_second", "hours_per_epoch", "fits", "spare_bytes"),
 )
 
 
@@ -60,25 +44,21 @@ def to_dict(estimate):
             for text, other in estimate.alternatives
         ],
         "parts": [
-            _part_dict(part, seconds)
+            {
+                "name": part.name,
+                "kind": part.kind,
+                "parameters": part.parameters,
+                **{name: getattr(part, name) for name in _BYTES},
+                **{name: _work_dict(getattr(part, name)) for name in _PASSES},
+                "milliseconds": dict(
+                    zip(_PASSES, (1000 * s for s in seconds), strict=True)
+                ),
+                "uncounted": list(part.uncounted),
+            }
             for part, seconds in zip(
                 estimate.parts, estimate.seconds, strict=True
             )
         ],
-    }
-
-
-def _part_dict(part, seconds):
-    return {
-        "name": part.name,
-        "kind": part.kind,
-        "parameters": part.parameters,
-        **{name: getattr(part, name) for name in _BYTES},
-        **{name: _work_dict(getattr(part, name)) for name in _PASSES},
-        "milliseconds": dict(
-            zip(_PASSES, (1000 * s for s in seconds), strict=True)
-        ),
-        "uncounted": list(part.uncounted),
     }
 
 
@@ -88,33 +68,21 @@ def _work_dict(work):
 
 def report(estimate):
     """Returns the table of an estimate, and what it comes to."""
-    rows = [_row(*group) for group in _groups(estimate)]
-    total = _row(estimate.parts, estimate.seconds, "total")
-    total |= {"kind": "", "temporary": of_bytes(estimate.temporary_bytes)}
-    return "\n".join(
-        [
-            _title(estimate),
-            *table([*rows, total]),
-            *_sentences(estimate),
-        ]
-    )
-
-
-def _groups(estimate):
-    """Returns lists of parts, of their seconds, and names, for the rows.
-
-    Where there are many parts, equal parts share a row.
-    """
+    # Where there are many parts, equal parts share a row.
     alike = {}
-    for number, (part, seconds) in enumerate(
-        zip(estimate.parts, estimate.seconds, strict=True)
-    ):
+    for number, part in enumerate(estimate.parts):
         key = part.named("") if len(estimate.parts) > _MAX_ROWS else number
-        alike.setdefault(key, []).append((part, seconds))
+        alike.setdefault(key, []).append((part, estimate.seconds[number]))
+    rows = []
     for group in alike.values():
         parts, seconds = zip(*group, strict=True)
         more = f" (x {len(parts)})" if len(parts) > 1 else ""
-        yield parts, seconds, parts[0].name + more
+        rows.append(_row(parts, seconds, parts[0].name + more))
+    total = _row(estimate.parts, estimate.seconds, "total")
+    total |= {"kind": "", "temporary": of_bytes(estimate.temporary_bytes)}
+    return "\n".join(
+        [_title(estimate), *table([*rows, total]), *_sentences(estimate)]
+    )
 
 
 def _row(parts, seconds, name):
@@ -149,80 +117,71 @@ def _title(estimate):
     dtype = setting.dtype
     if setting.compute_dtype != dtype:
         dtype = f"{dtype}, activations {setting.compute_dtype}"
-    if setting.length == 1:
-        step = f"{setting.batch:,} examples"
-    else:
+    step = f"{setting.batch:,} examples"
+    if setting.length > 1:
         step = f"{setting.batch:,} sequences of length {setting.length:,}"
     if estimate.replicas:
         step += f" on each of {estimate.replicas.count:,} devices"
-    what = "training step"
-    if setting.slots.optimizer is None:
-        what = "forward pass"
+    is_trained = setting.slots.optimizer is not None
+    what = "training step" if is_trained else "forward pass"
     return f"{estimate.name}: a {what} of {step}, {dtype}, {setting.slots.name}"
 
 
 def _sentences(estimate):
     constants = sum(part.constant_bytes for part in estimate.parts)
+    arrays = f", {of_bytes(constants)} of it arrays of trees"
     lines = [
-        f"  peak memory: {of_bytes(estimate.peak_bytes)}"
-        + (f", {of_bytes(constants)} of it arrays of trees" * bool(constants))
+        f"peak memory: {of_bytes(estimate.peak_bytes)}"
+        + arrays * bool(constants)
         + "; the process itself comes on top",
     ]
     if estimate.memory is not None:
         spare = estimate.spare_bytes
-        lines.append(
-            f"  fits in {of_bytes(estimate.memory)}: "
-            + (
-                f"yes, {of_bytes(spare)} to spare"
-                if estimate.fits
-                else f"no, {of_bytes(-spare)} missing"
-            )
-        )
+        fits = f"yes, {of_bytes(spare)} to spare"
+        if not estimate.fits:
+            fits = f"no, {of_bytes(-spare)} missing"
+        lines.append(f"fits in {of_bytes(estimate.memory)}: {fits}")
+    labels, replicas = _labels(estimate), estimate.replicas
     lines.append(
-        f"  on {_machine(estimate)}: {digits(estimate.milliseconds)} ms a "
-        f"step, {digits(estimate.tokens_per_second)} "
-        f"{_labels(estimate)}/s"
+        f"on {_machine(estimate)}: {digits(estimate.milliseconds)} ms a step, "
+        f"{digits(estimate.tokens_per_second)} {labels}/s"
     )
-    if estimate.replicas:
-        replicas = estimate.replicas
+    if replicas:
         lines.append(
-            f"  of it {digits(1000 * replicas.seconds)} ms for the gradients: "
+            f"of it {digits(1000 * replicas.seconds)} ms for the gradients: "
             f"each device sends {of_bytes(replicas.wire_bytes)}"
         )
     if estimate.hours_per_epoch is not None:
         lines.append(
-            f"  an epoch of {short(estimate.corpus_tokens).strip()} "
-            f"{_labels(estimate)}: "
+            f"an epoch of {short(estimate.corpus_tokens).strip()} {labels}: "
             f"{digits(estimate.hours_per_epoch)} hours"
         )
-    lines += [f"  not counted: {what}" for what in estimate.uncounted]
-    return [*lines, *_about_optimizers(estimate)]
+    lines += [f"not counted: {what}" for what in estimate.uncounted]
+    return [f"  {line}" for line in [*lines, *_about_optimizers(estimate)]]
 
 
 def _about_optimizers(estimate):
     """Says what the optimizer takes, where others need less."""
     alternatives = estimate.alternatives
     if not alternatives:
-        return []
+        return
     update = 1000 * sum(seconds[2] for seconds in estimate.seconds)
     tables = max(part.update_bytes for part in estimate.parts)
     temporary = f" and {of_bytes(tables)} of temporary tables" if tables else ""
-    lines = [
-        f"  {estimate.setting.slots.name} takes {digits(update)} ms of a step, "
+    yield (
+        f"{estimate.setting.slots.name} takes {digits(update)} ms of a step, "
         f"{of_bytes(estimate.slot_bytes)} of slots{temporary}"
-    ]
+    )
+    fits = {None: "", True: ", which fits", False: ", which does not fit"}
     for text, other in alternatives:
-        fits = {None: "", True: ", which fits", False: ", which does not fit"}
-        lines.append(
-            f"  with {text}: {digits(other.milliseconds)} ms a step, a peak of "
+        yield (
+            f"with {text}: {digits(other.milliseconds)} ms a step, a peak of "
             f"{of_bytes(other.peak_bytes)}{fits[other.fits]}"
         )
-    return lines
 
 
 def _machine(estimate):
-    machine = estimate.machine
-    return f"{machine.name} ({machine.source})"
+    return f"{estimate.machine.name} ({estimate.machine.source})"
 
 
 def _labels(estimate):
@@ -248,24 +207,18 @@ def compare(estimates):
         if estimate.hours_per_epoch is not None:
             row["hours/epoch"] = digits(estimate.hours_per_epoch)
         if estimate.memory is not None:
-            row[f"fits in {of_bytes(estimate.memory)}"] = (
-                "yes" if estimate.fits else "no"
-            )
+            fits = "yes" if estimate.fits else "no"
+            row[f"fits in {of_bytes(estimate.memory)}"] = fits
         rows.append(row)
+    lines = [
+        f"ms on {_machine(estimates[0])}; the process itself comes on top of "
+        "each peak"
+    ]
     uncounted = {what: None for e in estimates for what in e.uncounted}
-    return "\n".join(
-        [
-            *table(rows),
-            f"  ms on {_machine(estimates[0])}; the process itself comes on "
-            "top of each peak",
-            *(f"  not counted: {what}" for what in uncounted),
-            *(
-                f"  {estimate.name}: {line.strip()}"
-                for estimate in estimates
-                for line in _about_optimizers(estimate)
-            ),
-        ]
-    )
+    lines += [f"not counted: {what}" for what in uncounted]
+    for estimate in estimates:
+        lines += [f"{estimate.name}: {x}" for x in _about_optimizers(estimate)]
+    return "\n".join([*table(rows), *(f"  {line}" for line in lines)])
 
 
 def table(rows):
@@ -281,9 +234,7 @@ def table(rows):
     left = {names[0], "kind"}
     return [
         "  ".join(
-            line[name].ljust(width[name])
-            if name in left
-            else line[name].rjust(width[name])
+            f"{line[name]:{'<' if name in left else '>'}{width[name]}}"
             for name in names
         ).rstrip()
         for line in lines

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from tf_hsm.estimation import memory, plot, report
+from tf_hsm.estimation import memory, report
 from tf_hsm.estimation.machine import Machine
 from tf_hsm.estimation.part import NO_WORK, Part
 from tf_hsm.estimation.setting import Setting
@@ -176,21 +176,6 @@ class Estimate:
         """Returns all of it as what JSON can hold."""
         return report.to_dict(self)
 
-    def plot(self, path=None):
-        """Draws memory and time by part, and a roofline; needs matplotlib.
-
-        Args:
-          path: the .png, .svg or .pdf file to write, or None.
-
-        Returns:
-          The `matplotlib.figure.Figure`.
-
-        Raises:
-          ImportError: matplotlib is not installed.
-          ValueError: the suffix of `path` is another one.
-        """
-        return plot.plot_estimate(self, path)
-
     def __str__(self) -> str:
         """Returns the table."""
         return report.report(self)
@@ -224,10 +209,6 @@ class Comparison:
     def to_dict(self) -> dict:
         """Returns all of it as what JSON can hold."""
         return {"estimates": [e.to_dict() for e in self.estimates]}
-
-    def plot(self, path=None):
-        """Draws peak memory and time of each; as `Estimate.plot`."""
-        return plot.plot_comparison(self, path)
 
     def __str__(self) -> str:
         """Returns a table with a line for each."""

@@ -19,8 +19,8 @@ from tf_hsm.runtime import private_optimizer
 _SIZES = (11, 13, 17, 19, 23, 29)
 
 
-class _Step(NamedTuple):
-    """What a step does, in tensors of the size of the variable.
+class _Update(NamedTuple):
+    """What an update does, in tensors of the size of the variable.
 
     Attributes:
       temporary: that there are at once, the gradient apart.
@@ -34,32 +34,31 @@ class _Step(NamedTuple):
     new: float
 
 
-# Measured with `//benchmarks:estimate` of commit a1d0e13d:
-# with a dense gradient, and with a sparse one, which Keras' optimizers make
-# dense where they do more than add it.
+# Measured (docs/estimate.md has the table): with a dense gradient, and with a
+# sparse one, which Keras' optimizers make dense where they do more than add it.
 _DENSE = {
-    "SGD": _Step(0, 3.5, 0.5),
-    "SGD with momentum": _Step(1, 8.5, 1.5),
-    "Adagrad": _Step(2, 16, 3.5),
-    "Adam": _Step(2, 27, 4),
-    "AdamW": _Step(2, 29, 4),
-    "RMSprop": _Step(3, 18.5, 4.5),
-    "Lion": _Step(4, 19, 3),
+    "SGD": _Update(0, 3.5, 0.5),
+    "SGD with momentum": _Update(1, 8.5, 1.5),
+    "Adagrad": _Update(2, 16, 3.5),
+    "Adam": _Update(2, 27, 4),
+    "AdamW": _Update(2, 29, 4),
+    "RMSprop": _Update(3, 18.5, 4.5),
+    "Lion": _Update(4, 19, 3),
 }
 _SPARSE = {
-    "SGD": _Step(0, 0, 0),
-    "SGD with momentum": _Step(2, 9.5, 2),
-    "Adagrad": _Step(1.5, 11, 2.5),
-    "Adam": _Step(2, 23.5, 5),
-    "AdamW": _Step(3, 27.5, 5),
-    "RMSprop": _Step(2, 15, 4),
-    "Lion": _Step(4, 17, 4),
+    "SGD": _Update(0, 0, 0),
+    "SGD with momentum": _Update(2, 9.5, 2),
+    "Adagrad": _Update(1.5, 11, 2.5),
+    "Adam": _Update(2, 23.5, 5),
+    "AdamW": _Update(3, 27.5, 5),
+    "RMSprop": _Update(2, 15, 4),
+    "Lion": _Update(4, 17, 4),
 }
-_OTHER = _Step(4, 24, 6)
+_OTHER = _Update(4, 24, 6)
 _OPS = 12  # kernels for a variable
-# Its tensor of initial values is there beside the slot.
-_FILLED = ("Adagrad",)
 _OF_ROWS = tuple(getattr(optimizers, name) for name in optimizers.__all__)
+# Optimizers of this package whose updates have the figures of Keras' others.
+_ALIKE = {"LazyAdam": "Adam", "RowwiseAdagrad": "Adagrad"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,58 +75,56 @@ class Slots:
 
     def slot_bytes(self, shape, dtype):
         """Returns the bytes of the slots of one variable."""
-        slots = self._slots(shape, dtype)
-        return sum(math.prod(slot) * size for slot, size in slots)
+        return sum(math.prod(s) * size for s, size in self._slots(shape, dtype))
 
     def filling_bytes(self, shape, dtype):
         """Returns what making the slots takes for a moment, beside them."""
-        if self._kind not in _FILLED:
+        if self._kind != "Adagrad":
             return 0
+        # Its tensor of initial values is there beside the slot.
         sizes = [math.prod(s) * size for s, size in self._slots(shape, dtype)]
         return max(sizes, default=0)
 
     def update_bytes(self, shape, dtype, rows=None):
-        """Returns the most that a step has beside gradient and slots.
+        """Returns the most that an update has beside gradient and slots.
 
         Args:
           shape: of the variable.
           dtype: of the variable, a name.
           rows: the rows of a sparse gradient; None for a dense one.
         """
-        if self.optimizer is None:
-            return 0
-        if rows is not None and self._works_on_rows:
+        if self.optimizer is None or (rows is not None and self.works_on_rows):
             return 0
         table = math.prod(shape) * max(BYTES[dtype], 4)
-        return self._step(rows).temporary * table
+        return self._update(rows).temporary * table
 
     def update(self, shape, dtype, rows=None):
-        """Returns the `Work` of a step on one variable; as `update_bytes`."""
+        """Returns the `Work` of an update of one variable."""
         if self.optimizer is None:
             return NO_WORK
         numbers, size = math.prod(shape), BYTES[dtype]
-        if rows is not None and self._works_on_rows:
+        if rows is not None and self.works_on_rows:
             touched = numbers / shape[0] * min(rows, shape[0])
             slots = sum(math.prod(s) for s, _ in self._slots(shape, dtype))
             passes = 3 + 2 * slots / numbers
             return Work(8 * touched, passes * touched * size, 3)
-        step = self._step(rows)
-        table = numbers * size
-        new = step.new * table if table >= GIVEN_BACK else 0
-        return Work(step.passes * numbers, step.passes * table, _OPS, new)
+        update, table = self._update(rows), numbers * size
+        new = update.new * table if table >= GIVEN_BACK else 0
+        return Work(update.passes * numbers, update.passes * table, _OPS, new)
 
     @property
     def works_on_rows(self):
-        """Whether a step with a sparse gradient reads its rows alone."""
-        return self.optimizer is None or self._works_on_rows
-
-    def _step(self, rows):
-        steps = _DENSE if rows is None else _SPARSE
-        return steps.get(self._kind, _OTHER)
+        """Whether an update by a sparse gradient reads its rows alone."""
+        if self.optimizer is None or self._kind == "SGD":
+            return True
+        rule = self._rule
+        return isinstance(rule, _OF_ROWS) and not getattr(
+            rule, "amsgrad", False
+        )
 
     @property
     def uncounted(self):
-        """Reasons why memory or time of a step are guesses: a tuple."""
+        """Reasons why memory or time of an update are guesses: a tuple."""
         if self.optimizer is None or self._kind in _DENSE:
             return ()
         if self._kind == "Muon":
@@ -136,6 +133,10 @@ class Slots:
             f"temporary memory of {self._kind}, taken as {_OTHER.temporary} "
             "times each variable",
         )
+
+    def _update(self, rows):
+        updates = _DENSE if rows is None else _SPARSE
+        return updates.get(self._kind, _OTHER)
 
     @property
     def _rule(self):
@@ -146,18 +147,10 @@ class Slots:
     def _kind(self):
         if self.optimizer is None:
             return None
-        kind = _base(self._rule)
-        if kind == "SGD" and getattr(self._rule, "momentum", 0):
+        name = type(self._rule).__name__
+        if name == "SGD" and getattr(self._rule, "momentum", 0):
             return "SGD with momentum"
-        return kind
-
-    @property
-    def _works_on_rows(self):
-        if self._kind == "SGD":
-            return True
-        return isinstance(self._rule, _OF_ROWS) and not getattr(
-            self._rule, "amsgrad", False
-        )
+        return _ALIKE.get(name, name)
 
     def _slots(self, shape, dtype):
         """Returns the shapes of the slots of one variable, and their bytes."""
@@ -193,16 +186,15 @@ def of(optimizer):
             f"{type(optimizer).__name__}"
         )
     # Another one, which has no variables yet.
-    copy = _copy_of(optimizer)
-    return Slots(type(optimizer).__name__, copy)
+    return Slots(type(optimizer).__name__, _copy_of(optimizer))
 
 
 def _by_name(name):
-    ours = {c.__name__.lower(): c for c in _OF_ROWS}
     try:
         return keras.optimizers.get(name)
     except ValueError:
         pass
+    ours = {c.__name__.lower(): c for c in _OF_ROWS}
     found = ours.get(name.replace("_", "").lower())
     if found is None:
         raise ValueError(
@@ -212,28 +204,20 @@ def _by_name(name):
     return found()
 
 
-def _base(optimizer):
-    """Whose step an optimizer's is, by name; ours have those of Keras'."""
-    name = type(optimizer).__name__
-    return {"LazyAdam": "Adam", "RowwiseAdagrad": "Adagrad"}.get(name, name)
-
-
 @functools.lru_cache(maxsize=256)
 def _slots_of(optimizer, rank, dtype):
     """Returns the shapes and item sizes of the slots of a small variable."""
-    alone = map(_size_of, _built(optimizer, None, None))
-    built = map(_size_of, _built(optimizer, _SIZES[:rank], dtype))
-    return tuple(
-        (collections.Counter(built) - collections.Counter(alone)).elements()
+    variable = keras.Variable(np.zeros(_SIZES[:rank]), dtype=dtype)
+    alone, built = (
+        collections.Counter(map(_size_of, _built(optimizer, variables)))
+        for variables in ([], [variable])
     )
+    return tuple((built - alone).elements())
 
 
-def _built(optimizer, shape, dtype):
-    """Returns the variables of a copy, built on one variable or on none."""
+def _built(optimizer, variables):
+    """Returns the variables of a copy that is built on some variables."""
     copy = _copy_of(optimizer)
-    variables = []
-    if shape is not None:
-        variables = [keras.Variable(np.zeros(shape), dtype=dtype)]
     copy.build(variables)
     return copy.variables
 

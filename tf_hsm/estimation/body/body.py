@@ -1,15 +1,18 @@
-"""What makes the inputs of a head."""
+"""What makes the inputs of a head: a Keras model, walked along its calls."""
 
 import dataclasses
 import math
 
 import keras
 
-from tf_hsm.estimation import heads
-from tf_hsm.estimation.body import keras_model
+from tf_hsm.estimation import heads, slots
+from tf_hsm.estimation.body import formulas, traced
 from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.part import Part
-from tf_hsm.runtime import model_calls
+from tf_hsm.estimation.setting import BYTES, VARIABLE_BYTES
+from tf_hsm.estimation.variables import Variable, part_with
+from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.runtime import model_calls, private_keras
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,16 +41,31 @@ class Body:
         return math.prod(size or length for size in self.leading)
 
     def parts(self, setting, has_head=True, dtype=None) -> list[Part]:
-        """Returns its parts.
+        """Returns its parts, in the order of its calls.
 
         Args:
           setting: the `Setting`.
           has_head: whether a `Dense` layer at its end is a head.
           dtype: of all variables; None: their own, if they have any.
         """
+        model = self.model
         if self.dtypes is None:
             dtype = setting.dtype
-        return keras_model.parts(self.model, setting, has_head, dtype)
+        if model_calls.calls_of(model) is None:
+            # Built for whatever batch it was called with.
+            shapes = [
+                _filled((None, *shape[1:]), setting)
+                for shape in shapes_of.build_shapes_of(model)
+            ]
+            return [_whole(model, shapes, setting, "")]
+        shapes = [_filled(t.shape, setting) for t in model.inputs]
+        # The part of the head has the table, with its dense gradient.
+        tied = {
+            id(layer.tied_to)
+            for layer in private_keras.layers_of(model)
+            if isinstance(layer, HierarchicalSoftmax) and layer.tied_to
+        }
+        return _Walk(setting, dtype, tied).parts(model, shapes, has_head)
 
 
 def of(value):
@@ -65,41 +83,184 @@ def of(value):
             "tf_hsm.estimation.transformer or recurrent returns, or None, not "
             f"{type(value).__name__}"
         )
-    if model_calls.calls_of(value) is None and not value.built:
+    calls = model_calls.calls_of(value)
+    if calls is None and not value.built:
         raise ValueError(
             f"body is {value.name!r}, which is not built: begin it with "
             "keras.Input, or call it once"
         )
     policy = value.dtype_policy
-    model = getattr(value, "layers", None) or [value]
-    for layer in model:
+    for layer in getattr(value, "layers", None) or [value]:
         if layer.dtype_policy.compute_dtype != "float32":
             policy = layer.dtype_policy
-    shape = _shape_of_vectors(value)
+    length, shape = None, shapes_of.output_shape_of(value)
+    for call in calls or ():
+        is_last = call.outputs[0] is value.outputs[0]
+        if is_last and heads.of_layer(call.operation) is not None:
+            shape = call.inputs[0].shape
+    if calls is not None:
+        given = value.inputs[0]
+        rank = len(given.shape)
+        if rank == 3 or (rank == 2 and "int" in given.dtype):
+            length = given.shape[1]
     return Body(
         value.name,
         value,
         shape[-1],
         tuple(shape[1:-1]),
-        _length(value),
+        length,
         (policy.variable_dtype, policy.compute_dtype),
     )
 
 
-def _shape_of_vectors(model):
-    """The shape of its output, or, of a model with a head, of its inputs."""
-    for call in model_calls.calls_of(model) or ():
-        is_last = call.outputs[0] is model.outputs[0]
-        if is_last and heads.of_layer(call.operation) is not None:
-            return call.inputs[0].shape
-    return shapes_of.output_shape_of(model)
+def dense(inputs, units, setting):
+    """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
+    vectors, dtype = setting.tokens, setting.dtype
+    part = formulas.weighted(
+        (vectors, units),
+        (vectors, units, inputs),
+        setting,
+        vectors * inputs,
+        activation="linear",
+        use_bias=True,
+    )
+    variables = [Variable((inputs, units), dtype), Variable((units,), dtype)]
+    part = part_with(variables, part, setting)
+    return dataclasses.replace(part, kind="Dense")
 
 
-def _length(model):
-    """The size of the second dimension of a model's first input."""
-    if model_calls.calls_of(model) is None:
-        return None
-    tensor = model.inputs[0]
-    shape = tensor.shape
-    is_sequence = len(shape) == 3 or (len(shape) == 2 and "int" in tensor.dtype)
-    return shape[1] if is_sequence else None
+class _Walk:
+    """Goes along the calls of a model, and of those within.
+
+    Args:
+      setting: the `Setting`.
+      dtype: of all variables, or None.
+      known: ids of layers whose variables another part counts.
+    """
+
+    def __init__(self, setting, dtype, known):
+        self._setting = setting
+        self._dtype = dtype
+        self._known = known
+
+    def parts(self, model, shapes, has_head, prefix=""):
+        """Returns the parts of a model for inputs of some shapes."""
+        shape_of = {
+            id(tensor): shape
+            for tensor, shape in zip(model.inputs, shapes, strict=True)
+        }
+        ends = {id(t) for t in model.outputs}
+        found = []
+        for call in model_calls.calls_of(model):
+            layer = call.operation
+            if isinstance(layer, keras.layers.InputLayer):
+                continue
+            shapes = [shape_of[id(t)] for t in call.inputs]
+            outputs = self._outputs(call, shapes)
+            for tensor, shape in zip(call.outputs, outputs, strict=True):
+                shape_of[id(tensor)] = shape
+            is_last = any(id(t) in ends for t in call.outputs)
+            parts = self._of_call(
+                call, shapes, outputs[0], has_head and is_last, prefix
+            )
+            if id(layer) in self._known:
+                parts = [part.again() for part in parts]
+            self._known.add(id(layer))
+            found += parts
+        return found
+
+    def _of_call(self, call, shapes, output, may_be_head, prefix):
+        layer, setting = call.operation, self._setting
+        name = f"{prefix}{layer.name}"
+        if isinstance(layer, keras.Model):
+            if model_calls.calls_of(layer) is None:
+                return [_whole(layer, shapes, setting, prefix)]
+            return self.parts(layer, shapes, False, f"{name}/")
+        head = heads.of_layer(layer)
+        is_dense = type(layer) is keras.layers.Dense
+        if may_be_head and is_dense and layer.quantization_mode is None:
+            head = heads.of(layer)
+        if head is not None:
+            return _head_parts(head, layer.trainable, shapes[0], setting, name)
+        variables = []
+        if isinstance(layer, keras.layers.Layer):
+            variables = _variables_of(layer, shapes)
+        if self._dtype is not None:
+            variables = [
+                v._replace(dtype=self._dtype if v.dtype in BYTES else v.dtype)
+                for v in variables
+            ]
+        dtypes = [t.dtype for t in call.inputs]
+        part = formulas.formula_of(
+            layer, shapes, dtypes, output, setting, call.filled
+        )
+        return [_named(part_with(variables, part, setting), layer, name)]
+
+    def _outputs(self, call, shapes):
+        """The shapes of what a call returns."""
+        is_as_built = all(
+            tuple(tensor.shape[1:]) == shape[1:]
+            for tensor, shape in zip(call.inputs, shapes, strict=True)
+        )
+        if not is_as_built:
+            return shapes_of.output_shapes_of(call, shapes)
+        return [_filled(t.shape, self._setting) for t in call.outputs]
+
+
+def _named(part, layer, name):
+    return dataclasses.replace(part, name=name, kind=type(layer).__name__)
+
+
+def _variables_of(layer, shapes):
+    """Returns the `Variable`s of a layer, for inputs of some shapes.
+
+    A layer that is not built is copied and built without values.
+    """
+    if not layer.built:
+        layer = shapes_of.built_without_values(layer, shapes)
+    trained = {id(v) for v in layer.trainable_variables}
+    # Counters of random seeds are no parameters.
+    return [
+        Variable(tuple(v.shape), v.dtype, id(v) in trained)
+        for v in layer.variables
+        if v.dtype in VARIABLE_BYTES
+    ]
+
+
+def _whole(model, shapes, setting, prefix):
+    """A model whose calls are not known beforehand, traced as one."""
+    # Nothing tells whether it takes numbers or ids.
+    for dtype in ("float32", "int32"):
+        part = traced.formula(model, shapes, [dtype] * len(shapes))
+        if part.forward.flops:
+            break
+    inner = tuple(
+        f"{layer.name}: a head within a model whose calls are not known; its "
+        "ops are counted, its own optimizer is not"
+        for layer in private_keras.layers_of(model)
+        if heads.of_layer(layer) is not None
+    )
+    part = dataclasses.replace(part, uncounted=part.uncounted + inner)
+    part = part_with(_variables_of(model, shapes), part, setting)
+    return _named(part, model, f"{prefix}{model.name}")
+
+
+def _head_parts(head, is_trained, shape, setting, name):
+    """Those of a head for inputs of a shape, each with one label."""
+    if not is_trained:
+        setting = dataclasses.replace(setting, slots=slots.of(None))
+    found = head.parts_of(shape, setting)
+    if not is_trained:
+        found = [
+            dataclasses.replace(p, gradient_bytes=0, in_place=False)
+            for p in found
+        ]
+    return [part.named(part.name.replace(head.name, name, 1)) for part in found]
+
+
+def _filled(shape, setting):
+    """Replaces what is not known: first the batch, then the length."""
+    return tuple(
+        size if size is not None else setting.length if place else setting.batch
+        for place, size in enumerate(shape)
+    )

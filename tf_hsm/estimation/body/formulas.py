@@ -1,49 +1,336 @@
-"""Which formula is for which Keras layer."""
+"""What Keras layers do, by formulas: each returns a `Part` without variables.
+
+A formula takes the layer, the shapes of its inputs, the shape of its output and
+the `Setting`. All sizes are known.
+"""
 
 import math
+from typing import NamedTuple
 
 import keras
 
-from tf_hsm.estimation.body import (
-    attention,
-    recurrent_layers,
-    simple,
-    traced,
-)
-from tf_hsm.estimation.body.layer_part import Formula
+from tf_hsm.estimation.body import traced
+from tf_hsm.estimation.part import NO_WORK, Part, elementwise, product
 
 layers = keras.layers
 
-_RECURRENT = (layers.LSTM, layers.GRU, layers.SimpleRNN)
+# Tensors of the size of the output that an activation keeps beside it, and
+# FLOPs of a number.
+_ACTIVATIONS = {
+    "linear": (0, 0),
+    "relu": (0, 1),
+    "sigmoid": (0, 4),
+    "tanh": (0, 4),
+    "softmax": (0, 5),
+    "gelu": (4, 10),
+    "silu": (2, 5),
+    "swish": (2, 5),
+    "elu": (0, 3),
+    "leaky_relu": (1, 2),
+    "softplus": (1, 4),
+}
+_OTHER_ACTIVATION = (2, 5)
+
+
+class _Cell(NamedTuple):
+    """What a step of a recurrent cell does.
+
+    Attributes:
+      gates: products that are as wide as the units.
+      kept: tensors `[batch, units]` that a step keeps for its backward.
+      flops: of a unit, beside the products.
+      ops: kernels of a step forward, beside the products.
+    """
+
+    gates: int
+    kept: float
+    flops: int
+    ops: int
+
+
+# What is kept fits the measured slopes in docs/estimate.md.
+_CELLS = {
+    layers.LSTM: _Cell(4, 10, 30, 22),
+    layers.GRU: _Cell(3, 12, 25, 24),
+    layers.SimpleRNN: _Cell(1, 4, 6, 8),
+}
+# Tensors of the scores `[batch, heads, queries, keys]` that are kept, and that
+# there are beside them for a moment; they fit the same slopes.
+_SCORES_KEPT, _SCORES_MOMENT = 3, 2
+
+
+def weighted(output, product_sizes, setting, below, activation, use_bias):
+    """Returns the part of a layer that multiplies by weights.
+
+    Args:
+      output: the shape of the output, which is kept.
+      product_sizes: m, n, k and, for several products, their count.
+      setting: the `Setting`.
+      below: the numbers of the inputs' gradient.
+      activation: its name.
+      use_bias: whether a bias is added.
+    """
+    size, numbers = setting.compute_itemsize, math.prod(output)
+    kept, work = _activated(activation, numbers, size)
+    if use_bias:
+        work += elementwise(numbers, size)
+    m, n, k, *count = product_sizes
+    forward, backward = product(m, n, k, size, *count, more=work)
+    return Part(
+        saved_bytes=numbers * size + kept,
+        tensor_bytes=numbers * size,
+        backward_bytes=below * size,
+        forward=forward,
+        backward=backward,
+    )
+
+
+def _activated(name, numbers, size):
+    """Returns bytes kept by an activation, and its `Work`."""
+    kept, flops = _ACTIVATIONS.get(name, _OTHER_ACTIVATION)
+    work = elementwise(numbers, size, flops, 2 * bool(flops), bool(flops))
+    return kept * numbers * size, work
+
+
+def _activation_of(layer):
+    """Returns the name of a layer's activation; "linear" for none."""
+    function = getattr(layer, "activation", None)
+    if function is None:
+        return "linear"
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _dense(layer, shapes, output, setting):
+    """2 m n k FLOPs; keeps its output."""
+    (shape,) = shapes
+    below = math.prod(shape)
+    sizes = (below // shape[-1], layer.units, shape[-1])
+    return weighted(
+        output, sizes, setting, below, _activation_of(layer), layer.use_bias
+    )
+
+
+def _convolution(layer, shapes, output, setting):
+    """2 FLOPs for each output, place of the kernel and channel below it."""
+    (shape,) = shapes
+    channels = shape[1 if layer.data_format == "channels_first" else -1]
+    sizes = (
+        math.prod(output) // layer.filters,
+        layer.filters // layer.groups,
+        math.prod(layer.kernel_size) * channels // layer.groups,
+        layer.groups,
+    )
+    below, activation = math.prod(shape), _activation_of(layer)
+    return weighted(output, sizes, setting, below, activation, layer.use_bias)
+
+
+def _embedding(layer, shapes, output, setting):
+    """A look-up: no FLOPs. The gradient is one row for each token."""
+    size, numbers = setting.compute_itemsize, math.prod(output)
+    work = elementwise(numbers, size, 0)
+    return Part(
+        saved_bytes=numbers * size,
+        tensor_bytes=numbers * size,
+        forward=work,
+        backward=work,
+        touched=(math.prod(shapes[0]),),
+    )
+
+
+def _each(saved, tensor, below, work):
+    """A layer whose backward does twice the work of its forward."""
+    return Part(
+        saved_bytes=saved,
+        tensor_bytes=tensor,
+        backward_bytes=below,
+        forward=work,
+        backward=work.times(2),
+    )
+
+
+def _kept(copies, flops, passes, ops):
+    """Returns the formula of layers that change no shape.
+
+    Args:
+      copies: tensors of the size of the output that they keep.
+      flops: of a number.
+      passes: over all numbers.
+      ops: kernels.
+    """
+
+    def formula(layer, shapes, output, setting):
+        numbers, size = math.prod(shapes[0]), setting.compute_itemsize
+        work = elementwise(numbers, size, flops, passes, ops)
+        tensor = numbers * size
+        return _each(copies * tensor, tensor, tensor, work)
+
+    return formula
+
+
+def _activation(layer, shapes, output, setting):
+    """An activation by itself; keeps its output."""
+    numbers, size = math.prod(shapes[0]), setting.compute_itemsize
+    more, work = _activated(_activation_of(layer), numbers, size)
+    tensor = numbers * size
+    return _each(tensor + more, tensor, tensor, work)
+
+
+def _pooled(layer, shapes, output, setting):
+    """Pooling: one operation for each input; keeps its output."""
+    numbers, size = math.prod(shapes[0]), setting.compute_itemsize
+    tensor = math.prod(output) * size
+    return _each(tensor, tensor, numbers * size, elementwise(numbers, size))
+
+
+def _merged(layer, shapes, output, setting):
+    """Layers that join inputs, number by number or one after the other."""
+    numbers, size = math.prod(output), setting.compute_itemsize
+    work = elementwise(numbers, size, len(shapes) - 1, len(shapes) + 1)
+    return Part(
+        saved_bytes=numbers * size,
+        tensor_bytes=numbers * size,
+        forward=work,
+        backward=work,
+    )
+
+
+def _reshaped(layer, shapes, output, setting):
+    """Layers that give numbers another shape, and compute nothing."""
+    return Part()
+
+
+def _recurrent(layer, shapes, output, setting):
+    """2 B T gates units (inputs + units) FLOPs forward.
+
+    On a CPU a `tf.while_loop` takes a step at a time. Its backward finds what
+    each step has kept in lists, one for each tensor that the gradient reads.
+    """
+    batch, length, inputs = shapes[0]
+    cell, units = _CELLS[type(layer)], layer.units
+    size = setting.compute_itemsize
+    numbers, below = batch * length * units, batch * length * inputs
+    width = cell.gates * units
+    forward, backward = product(batch, width, inputs, size, length)
+    more = elementwise(
+        numbers, size, cell.flops, 3 * cell.ops, cell.ops * length
+    )
+    for_states = product(batch, width, units, size, length, more)
+    return Part(
+        saved_bytes=size * (cell.kept * numbers + below),
+        # The gradient of the weights is summed up step by step.
+        backward_bytes=size * (2 * width * (inputs + units) + numbers + below),
+        forward=forward + for_states[0],
+        backward=backward + for_states[1],
+    )
+
+
+def _bidirectional(layer, shapes, output, setting):
+    """Both directions, and their merge."""
+    one, two = (
+        _FORMULAS[type(inner)](inner, shapes, output, setting)
+        for inner in (layer.forward_layer, layer.backward_layer)
+    )
+    numbers, size = math.prod(output), setting.compute_itemsize
+    work = elementwise(numbers, size, 1, 3)
+    return Part(
+        saved_bytes=one.saved_bytes + two.saved_bytes + numbers * size,
+        backward_bytes=max(one.backward_bytes, two.backward_bytes),
+        forward=one.forward + two.forward + work,
+        backward=one.backward + two.backward + work,
+    )
+
+
+def _multi_head(layer, shapes, output, setting):
+    """Vaswani et al. (2017)."""
+    config = layer.get_config()
+    heads, value_width = config["num_heads"], config["value_dim"]
+    widths = config["key_dim"], value_width or config["key_dim"]
+    dropout = config["dropout"]
+    return _attention(shapes, output, setting, heads, heads, widths, dropout)
+
+
+def _grouped_query(layer, shapes, output, setting):
+    """Ainslie et al. (2023): heads share keys and values."""
+    heads, groups = layer.num_query_heads, layer.num_key_value_heads
+    widths = layer.head_dim, layer.head_dim
+    return _attention(
+        shapes, output, setting, heads, groups, widths, layer.dropout
+    )
+
+
+def _attention(shapes, output, setting, heads, groups, widths, dropout):
+    """Attention as Keras runs it: scores in memory."""
+    queries, values = shapes[0], shapes[1] if len(shapes) > 1 else shapes[0]
+    keys = shapes[2] if len(shapes) > 2 else values
+    size, batch = setting.compute_itemsize, queries[0]
+    asked, given = batch * queries[1], batch * values[1]
+    (key_width, value_width), width = widths, output[-1]
+    # Projections of queries, keys, values and of what comes out.
+    projections = [
+        (asked, heads * key_width, queries[-1]),
+        (given, groups * key_width, keys[-1]),
+        (given, groups * value_width, values[-1]),
+        (asked, width, heads * value_width),
+    ]
+    forward = backward = NO_WORK
+    for m, n, k in projections:
+        ways = product(m, n, k, size, more=elementwise(m * n, size))
+        forward, backward = forward + ways[0], backward + ways[1]
+    scores = batch * heads * queries[1] * values[1]
+    # All scores are computed, those that a causal mask hides too.
+    soft = elementwise(scores, size, 8, 12, 8)
+    for n, k in ((values[1], key_width), (value_width, values[1])):
+        ways = product(queries[1], n, k, size, batch * heads)
+        # One kernel takes all heads of all sequences.
+        forward += ways[0]._replace(ops=1)
+        backward += ways[1]._replace(ops=2)
+    # Queries, keys, values, scaled queries; copies for heads that share; what
+    # the heads give, and the output.
+    copies = heads // groups > 1
+    numbers = asked * (2 * heads * key_width + heads * value_width + width)
+    numbers += given * groups * (key_width + value_width)
+    numbers += copies * given * heads * (key_width + value_width)
+    kept = _SCORES_KEPT + 2 * bool(dropout)
+    return Part(
+        saved_bytes=size * (numbers + kept * scores),
+        tensor_bytes=size * scores,
+        forward_bytes=size * _SCORES_MOMENT * scores,
+        backward_bytes=size * (_SCORES_MOMENT * scores + 3 * asked * width),
+        forward=forward + soft._replace(softmax=scores),
+        backward=backward + soft.times(2),
+    )
+
+
 _FORMULAS = {
-    layers.Dense: simple.dense,
-    layers.Embedding: simple.embedding,
-    **dict.fromkeys(_RECURRENT, recurrent_layers.recurrent),
-    layers.MultiHeadAttention: attention.multi_head,
-    layers.GroupQueryAttention: attention.grouped_query,
-    layers.LayerNormalization: simple.kept(2, 8, 20, 9),
-    layers.RMSNormalization: simple.kept(2, 5, 6, 5),
-    layers.BatchNormalization: simple.kept(1, 8, 8, 8),
-    layers.Dropout: simple.kept(2, 3, 4, 4),
-    layers.Activation: simple.activation,
-    layers.ReLU: simple.activation,
-    layers.Softmax: simple.kept(1, 5, 6, 3),
+    layers.InputLayer: _reshaped,
+    layers.Dense: _dense,
+    layers.Embedding: _embedding,
+    **dict.fromkeys(_CELLS, _recurrent),
+    layers.MultiHeadAttention: _multi_head,
+    layers.GroupQueryAttention: _grouped_query,
+    layers.LayerNormalization: _kept(2, 8, 20, 9),
+    layers.RMSNormalization: _kept(2, 5, 6, 5),
+    layers.BatchNormalization: _kept(1, 8, 8, 8),
+    layers.Dropout: _kept(2, 3, 4, 4),
+    layers.Activation: _activation,
+    layers.ReLU: _activation,
+    layers.Softmax: _kept(1, 5, 6, 3),
     **dict.fromkeys(
-        (layers.Conv1D, layers.Conv2D, layers.Conv3D), simple.convolution
+        (layers.Conv1D, layers.Conv2D, layers.Conv3D), _convolution
     ),
     **dict.fromkeys(
         (
             *(layers.Add, layers.Subtract, layers.Multiply, layers.Average),
             *(layers.Maximum, layers.Minimum, layers.Concatenate),
         ),
-        simple.merged,
+        _merged,
     ),
     **dict.fromkeys(
         (
             *(layers.Reshape, layers.Flatten, layers.Permute, layers.Identity),
             *(layers.RepeatVector, layers.Cropping1D, layers.ZeroPadding1D),
         ),
-        simple.reshaped,
+        _reshaped,
     ),
     **dict.fromkeys(
         (
@@ -52,13 +339,13 @@ _FORMULAS = {
             *(layers.GlobalAveragePooling1D, layers.GlobalMaxPooling1D),
             *(layers.GlobalAveragePooling2D, layers.GlobalMaxPooling2D),
         ),
-        simple.pooled,
+        _pooled,
     ),
 }
 
 
 def formula_of(layer, shapes, dtypes, output, setting, fill=None):
-    """Returns the `Formula` of one call of a layer.
+    """Returns the `Part` of one call of a layer, without its variables.
 
     The classes above have formulas, those that inherit from them do not: they
     may compute something else. They are traced, as all others.
@@ -72,17 +359,18 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
       fill: makes args and kwargs of a list of inputs; None: they are the args.
     """
     kind = type(layer)
-    if kind is layers.InputLayer:
-        return Formula(output)
     if kind in _FORMULAS and _has_formula(layer, shapes):
-        return _FORMULAS[kind](layer, shapes, setting)
-    if kind is layers.Bidirectional and _is_known(layer.forward_layer):
-        return recurrent_layers.bidirectional(layer, shapes, setting, _of_known)
-    if kind is layers.TimeDistributed and _is_known(layer.layer):
-        shape = shapes[0]
-        inner = (math.prod(shape[:2]), *shape[2:])
-        return _of_known(layer.layer, [inner], setting)
-    return traced.formula(layer, shapes, dtypes, output, fill)
+        return _FORMULAS[kind](layer, shapes, output, setting)
+    if kind is layers.Bidirectional and type(layer.forward_layer) in _FORMULAS:
+        return _bidirectional(layer, shapes, output, setting)
+    if kind is layers.TimeDistributed and type(layer.layer) in _FORMULAS:
+        inner, outer = (
+            (math.prod(shape[:2]), *shape[2:]) for shape in (shapes[0], output)
+        )
+        return _FORMULAS[type(layer.layer)](
+            layer.layer, [inner], outer, setting
+        )
+    return traced.formula(layer, shapes, dtypes, fill)
 
 
 def _has_formula(layer, shapes):
@@ -93,11 +381,3 @@ def _has_formula(layer, shapes):
         return True
     # Masks may be among the inputs, and axes may be several.
     return len(shapes) < 3 and all(len(shape) == 3 for shape in shapes)
-
-
-def _is_known(layer):
-    return type(layer) in _FORMULAS
-
-
-def _of_known(layer, shapes, setting):
-    return _FORMULAS[type(layer)](layer, shapes, setting)

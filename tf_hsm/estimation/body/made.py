@@ -1,19 +1,104 @@
-"""Bodies of Keras layers that are never given values."""
+"""Bodies of Keras layers that are never given values, by shape or by a text."""
+
+import dataclasses
+import re
 
 import keras
 
 from tf_hsm import _checks
 from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.body.body import Body
-from tf_hsm.estimation.body.layer_part import part
-from tf_hsm.estimation.body.simple import dense_of
 
 _CELLS = {
     "lstm": keras.layers.LSTM,
     "gru": keras.layers.GRU,
     "rnn": keras.layers.SimpleRNN,
+    "simple_rnn": keras.layers.SimpleRNN,
 }
-_CELLS["simple_rnn"] = keras.layers.SimpleRNN
+_FORMS = (
+    "embedding:WIDTH, lstm:LAYERSxWIDTH, gru:LAYERSxWIDTH, rnn:LAYERSxWIDTH or "
+    "transformer:LAYERSxWIDTH:HEADS"
+)
+_HEAD_WIDTH = 64  # of attention, if the text does not say how many
+_TEXT = re.compile(
+    r"(?P<kind>embedding(?=:\d+$)|(?:lstm|gru|rnn)(?=:[\dx]+$)|transformer):"
+    r"(?:(?P<layers>\d+)x)?(?P<width>\d+)(?::(?P<heads>\d+))?"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BodyText:
+    """What a text such as "lstm:2x2048" or "transformer:6x512:8" says.
+
+    Attributes:
+      kind: "embedding", "lstm", "gru", "rnn" or "transformer".
+      layers: how many.
+      width: of each.
+      heads: of a transformer, 64 numbers each if the text does not say.
+    """
+
+    kind: str
+    layers: int
+    width: int
+    heads: int | None
+
+    @classmethod
+    def parse(cls, text):
+        """Reads a text.
+
+        Raises:
+          ValueError: it has another form, or a number that is 0.
+        """
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise ValueError(
+                f"the body {text!r} has another form than {_FORMS}"
+            )
+        kind, *numbers = found.groups()
+        layers, width, heads = (number and int(number) for number in numbers)
+        sizes = {"layers": layers, "width": width, "heads": heads}
+        for name, value in sizes.items():
+            if value == 0:
+                raise ValueError(f"the body {text!r} has {name} 0; at least 1")
+        return cls(kind, layers or 1, width, heads)
+
+    @property
+    def unit(self):
+        """What the width must be a multiple of."""
+        if self.kind != "transformer":
+            return 1
+        return _HEAD_WIDTH if self.heads is None else self.heads
+
+    def __str__(self):
+        """Returns what `parse` reads as this."""
+        if self.kind == "embedding":
+            return f"embedding:{self.width}"
+        text = f"{self.kind}:{self.layers}x{self.width}"
+        return text if self.heads is None else f"{text}:{self.heads}"
+
+    def make(self, length, vocabulary):
+        """Returns the `Body`, for sequences of `length` of so many words."""
+        if self.kind == "transformer":
+            return transformer(
+                layers=self.layers,
+                d_model=self.width,
+                heads=self.heads or max(self.width // _HEAD_WIDTH, 1),
+                length=length,
+                vocabulary=vocabulary,
+            )
+        if self.kind == "embedding":
+            if vocabulary is None:
+                raise ValueError(
+                    f"the body '{self}' needs vocabulary, its rows"
+                )
+            name = f"embedding {self.width}"
+            return _body(name, lambda x: x, length, vocabulary, self.width)
+        return recurrent(
+            "simple_rnn" if self.kind == "rnn" else self.kind,
+            [self.width] * self.layers,
+            vocabulary=vocabulary,
+            length=length,
+        )
 
 
 def transformer(
@@ -71,13 +156,13 @@ def transformer(
             )
 
     def attention(x, name):
+        options = {"dropout": dropout, "name": name}
+        width = d_model // heads
         if kv_heads == heads:
-            layer = keras.layers.MultiHeadAttention(
-                heads, d_model // heads, dropout=dropout, name=name
-            )
+            layer = keras.layers.MultiHeadAttention(heads, width, **options)
         else:
             layer = keras.layers.GroupQueryAttention(
-                d_model // heads, heads, kv_heads, dropout=dropout, name=name
+                width, heads, kv_heads, **options
             )
         return layer(x, x, use_causal_mask=causal)
 
@@ -137,25 +222,8 @@ def recurrent(cell, units, *, width=None, vocabulary=None, length=None):
             x = layer(x)
         return x
 
-    return _body(
-        f"{cell} {' '.join(map(str, units))}", stack, length, vocabulary, width
-    )
-
-
-def embedding(vocabulary, width, *, length=None):
-    """Describes an embedding alone; as `recurrent`."""
-    return _body(f"embedding {width}", lambda x: x, length, vocabulary, width)
-
-
-def dense(inputs, units, setting):
-    """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
-    shape = (setting.batch, setting.length, inputs)
-    formula = dense_of(shape, units, True, "linear", setting)
-    variables = [
-        ((inputs, units), setting.dtype, True),
-        ((units,), setting.dtype, True),
-    ]
-    return part("dense", "Dense", variables, formula, setting)
+    name = f"{cell} {' '.join(map(str, units))}"
+    return _body(name, stack, length, vocabulary, width)
 
 
 def _body(name, stack, length, vocabulary, width):

@@ -6,35 +6,35 @@ import math
 import keras
 import tensorflow as tf
 
-from tf_hsm.estimation.body import graph_flops
+from tf_hsm.estimation.body import graph_work
 from tf_hsm.estimation.body import shapes as shapes_of
-from tf_hsm.estimation.body.layer_part import Formula
+from tf_hsm.estimation.part import Part
 
 
-def formula(layer, shapes, dtypes, output, fill=None):
+def formula(layer, shapes, dtypes, fill=None):
     """Traces a call of a layer and its gradient, and counts both.
 
     Args:
       layer: a Keras layer, an operation of `keras.ops`, or a model.
       shapes: of its inputs, all sizes known.
       dtypes: of its inputs, names.
-      output: the shape of its output.
       fill: makes args and kwargs of a list of inputs; None: they are the args.
 
     Returns:
-      A `Formula`. What it saves are the tensors that its gradient reads.
+      A `Part` without variables. What it saves are the tensors that its
+      gradient reads.
     """
     try:
         with shapes_of.without_values():
-            return _formula(layer, shapes, dtypes, output, fill)
+            return _formula(layer, shapes, dtypes, fill)
     # A layer of the user's own may do anything, and this is no call of it.
     except Exception as error:
         reason = " ".join(str(error).split())[:100]
         what = f"FLOPs and memory: tracing it failed ({reason})"
-        return Formula(output, uncounted=(what,))
+        return Part(uncounted=(what,))
 
 
-def _formula(layer, shapes, dtypes, output, fill):
+def _formula(layer, shapes, dtypes, fill):
     if isinstance(layer, keras.layers.Layer) and not layer.built:
         layer = shapes_of.built_without_values(layer, shapes)
     with tf.Graph().as_default() as graph:
@@ -63,16 +63,15 @@ def _formula(layer, shapes, dtypes, output, fill):
             gradients = tape.gradient(outputs, watched)
         backward = graph.get_operations()[given + len(forward) :]
     trips = {}
-    forward_work, missing = graph_flops.count(forward, trips)
-    backward_work, more = graph_flops.count(backward, trips)
+    forward_work, missing = graph_work.count(forward, trips)
+    backward_work, more = graph_work.count(backward, trips)
     made = {t.ref() for op in forward for t in op.outputs}
     read = {t.ref() for op in backward for t in op.inputs}
     kept = {t.ref() for t in outputs} | (made & read)
-    saved = [graph_flops.bytes_of(t.deref()) for t in kept]
+    saved = [graph_work.bytes_of(t.deref()) for t in kept]
     of_weights = gradients[len(watched) - len(weights) :]
-    return Formula(
-        output,
-        saved=sum(saved),
+    return Part(
+        saved_bytes=sum(saved),
         tensor_bytes=max(saved, default=0),
         backward_bytes=sum(
             math.prod(shape) * tf.as_dtype(dtype).size

@@ -12,29 +12,28 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.estimation.heads import (
     adaptive_head,
-    baseline_heads,
     cut_head,
     embedding_head,  # noqa: F401 (it registers its layer, and has no name)
     flat_heads,
-    label_tree_head,
+    tree_head,
 )
 from tf_hsm.estimation.heads.head_type import Head, of_layer
 from tf_hsm.optimizers import in_place
 from tf_hsm.tree import Tree
 
-__all__ = ["Head", "Tree", "head", "of", "of_layer"]
+__all__ = ["Head", "head", "of", "of_layer", "read", "read_optimizer"]
 
 # The functions that make the heads of names, given the name, the classes, the
 # counts, and options.
 _NAMED = {
-    "hierarchical": cut_head.named,
-    "label_tree": label_tree_head.named,
-    "adaptive": adaptive_head.named,
+    "hierarchical": cut_head.hierarchical,
+    "label_tree": tree_head.label_tree,
+    "adaptive": adaptive_head.adaptive,
     "full": flat_heads.full,
     "sampled": flat_heads.sampled,
-    **dict.fromkeys(
-        ("gather", "embedding_lookup", "map_fn"), baseline_heads.named
-    ),
+    "gather": flat_heads.baseline,
+    "embedding_lookup": flat_heads.baseline,
+    "map_fn": flat_heads.baseline,
 }
 
 
@@ -132,3 +131,56 @@ def of(value):
         "a name, or what tf_hsm.estimation.head returns, not "
         f"{type(value).__name__}"
     )
+
+
+def read(value, num_classes, options):
+    """Returns the head of the arguments of `tf_hsm.estimate`.
+
+    Args:
+      value: as for `of`, or a name; None: "hierarchical" if `num_classes` is
+        given, else no head.
+      num_classes: N, or None.
+      options: options of `head`, of which those that are not None are given.
+
+    Returns:
+      A `Head`, or None.
+    """
+    if value is None and num_classes is not None:
+        value = "hierarchical"
+    given = [
+        "head_optimizer" if name == "optimizer" else name
+        for name, option in options.items()
+        if option is not None
+    ]
+    if value is None:
+        if given:
+            raise ValueError(f"{given[0]} is given, but no head that it is for")
+        return None
+    if isinstance(value, str):
+        if num_classes is None:
+            raise ValueError(
+                f"head is {value!r}, which needs the number of its classes: "
+                "give num_classes"
+            )
+        return head(value, num_classes, **options)
+    if given and not isinstance(value, Tree):
+        raise ValueError(
+            f"{given[0]} is for a head given by name or as a tree; this one is "
+            f"{type(value).__name__}, which has its own"
+        )
+    found = head(value, **options) if isinstance(value, Tree) else of(value)
+    if num_classes not in (None, found.num_classes):
+        raise ValueError(
+            f"num_classes is {num_classes}, but head has {found.num_classes}"
+        )
+    return found
+
+
+def read_optimizer(optimizer):
+    """Returns the optimizer of a head that updates its own weights, or None."""
+    if optimizer is None:
+        return None
+    try:
+        return in_place.get(optimizer)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"head_optimizer: {error}") from error

@@ -6,11 +6,11 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
-from tf_hsm.estimation.heads import passed, wire
+from tf_hsm.estimation.heads import cut_head, visits
 from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
-from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
-from tf_hsm.estimation.part import Work
+from tf_hsm.estimation.part import Part, Work
+from tf_hsm.estimation.variables import of_rows, part_with
 from tf_hsm.layers import AdaptiveSoftmax
 from tf_hsm.layers.replicated import is_over_replicas, num_replicas
 from tf_hsm.partition.cluster_spec import ClusterSpec
@@ -28,7 +28,6 @@ class AdaptiveHead(Head):
     Attributes:
       spec: the `ClusterSpec`, which need not have chosen its clusters.
       counts: `[N]`, by falling frequency, how often each class is the label.
-      options: the `TreeOptions` of the shortlist.
       tail_bias: whether the rows of tails have biases.
       shards: the number of replicas that have the tails in turn; None: the
         head is whole.
@@ -38,7 +37,6 @@ class AdaptiveHead(Head):
 
     spec: ClusterSpec
     counts: np.ndarray
-    options: TreeOptions
     tail_bias: bool
     shards: int | None = None
     network: float = 1.25e9
@@ -54,7 +52,7 @@ class AdaptiveHead(Head):
     def over_replicas(self, count):
         """See `Head.over_replicas`."""
         if self.shards is not None:
-            wire.check_replicas(count, self.shards, self.options)
+            cut_head.check_replicas(count, self.shards, self.options)
         return dataclasses.replace(self, on_replicas=self.shards is not None)
 
     def _parts(self, setting, width):
@@ -96,7 +94,7 @@ class AdaptiveHead(Head):
         parts += max(on_replicas, key=lambda x: sum(p.parameters for p in x))
         if replicas > 1:
             # Products have the type of the variables, and labels 64 bits.
-            sent = wire.part(
+            sent = cut_head.network_part(
                 self.name,
                 dataclasses.replace(setting, compute_dtype=setting.dtype),
                 self.network,
@@ -108,21 +106,16 @@ class AdaptiveHead(Head):
         return parts
 
     def _cluster(self, name, tree, counts, options):
-        return TreeHead(
-            f"{self.name} {name}",
-            tree.num_classes,
-            passed.of_tree(tree, counts),
-            options,
-        )
+        found = visits.of(tree, counts)
+        return TreeHead(f"{self.name} {name}", 0, found, options=options)
 
 
 def _projection(name, setting, width, narrow):
     """Examples that are gathered, and their product with `[width, narrow]`."""
-    table = Table(width, narrow, False, setting)
     tokens, size = setting.tokens, setting.itemsize
     products = 2 * tokens * width * narrow
-    moved = size * tokens * (2 * width + narrow) + table.bytes
-    return table.part(
+    moved = size * (tokens * (2 * width + narrow) + width * narrow)
+    part = Part(
         name,
         "projection",
         saved_bytes=size * tokens * (width + narrow),
@@ -131,34 +124,36 @@ def _projection(name, setting, width, narrow):
         forward=Work(products, moved, 8),
         backward=Work(2 * products, 2 * moved, 10),
     )
+    table = of_rows(width, narrow, False, setting.dtype)
+    return part_with(table, part, setting)
 
 
 @of_layer.register
 def _of_adaptive_softmax(
     layer: AdaptiveSoftmax, counts=None, shards=None, network=1.25e9
 ):
-    spec = layer.spec
+    spec, num_classes = layer.spec, layer.num_classes
     if counts is None and spec.ranked_counts is not None:
         counts = spec.ranked_counts
     elif counts is None or isinstance(counts, str):
-        counts = passed.zipf(layer.num_classes, counts)
+        counts = visits.counts_of(counts or "zipf", num_classes)
     else:
-        counts = np.sort(_checks.check_counts(counts, layer.num_classes))[::-1]
+        counts = np.sort(_checks.check_counts(counts, num_classes))[::-1]
     return AdaptiveHead(
         layer.name,
-        layer.num_classes,
+        num_classes,
         spec,
         counts,
-        TreeOptions.of(layer),
         layer.rows.use_bias is True,
         num_replicas(layer) if is_over_replicas(layer) else shards,
         network,
         is_over_replicas(layer),
+        options=TreeOptions.of(layer),
         array_bytes=array_bytes(layer),
     )
 
 
-def named(
+def adaptive(
     name,
     classes,
     counts,
@@ -178,7 +173,7 @@ def named(
     if shards is not None:
         shards = _checks.check_int("shards", shards, 1)
     layer = AdaptiveSoftmax(
-        passed.num_classes_of(classes),
+        visits.num_classes_of(classes),
         counts=None if isinstance(counts, str) else counts,
         optimizer=optimizer,
         name=name,

@@ -6,9 +6,10 @@ import numpy as np
 
 from tf_hsm import _checks, distribute
 from tf_hsm._units import read_amount
-from tf_hsm.estimation.heads import passed, wire
+from tf_hsm.estimation.heads import visits
 from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
 from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
+from tf_hsm.estimation.part import Part, Work
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.tree import Tree
@@ -27,7 +28,6 @@ class CutHead(Head):
       plan: the `tf_hsm.distribute.Plan`.
       counts: how often each class is a label, `[N]`, or None.
       network: bytes a second out of the device of the body, and into it.
-      options: the `TreeOptions`.
       on_replicas: whether each replica of the body has a shard, and a copy of
         the top.
     """
@@ -35,39 +35,34 @@ class CutHead(Head):
     plan: distribute.Plan
     counts: np.ndarray | None
     network: float
-    options: TreeOptions
     on_replicas: bool = False
 
     takes_several_labels = True
 
     def over_replicas(self, count):
         """See `Head.over_replicas`."""
-        wire.check_replicas(count, len(self.plan.shards), self.options)
+        check_replicas(count, len(self.plan.shards), self.options)
         return dataclasses.replace(self, on_replicas=True)
 
     def _parts(self, setting, width):
         plan, costs = self.plan, self.plan.cost.shards
         replicas = len(costs) if self.on_replicas else 1
-        whole = passed.of_tree(plan.tree, self.counts)
         fullest = max(plan.shards, key=lambda shard: shard.num_rows)
         share = costs[plan.shards.index(fullest)].examples_share
         top, of_top = self.options, setting
         if replicas > 1:
             top, of_top = top.on_copies(setting)
         groups = plan.layout.group_units
-        here = self._passed(whole, groups < 0, 1.0)
-        parts = self._part("top", here, top, of_top, width)
         first = fullest.first_unit
         is_here = (groups >= first) & (groups < first + fullest.num_units)
-        here = self._passed(whole, is_here, share)
         # Examples of all replicas come to a shard.
         of_shard = setting.share(share * replicas)
         name = f"shard of {len(costs)}"
-        parts += self._part(name, here, self.options, of_shard, width)
         below = setting.tokens * sum(cost.examples_share for cost in costs)
         return [
-            *parts,
-            wire.part(
+            *self._part("top", groups < 0, 1.0, top, of_top, width),
+            *self._part(name, is_here, share, self.options, of_shard, width),
+            network_part(
                 self.name,
                 setting,
                 self.network,
@@ -77,53 +72,47 @@ class CutHead(Head):
             ),
         ]
 
-    def _passed(self, whole, is_here, share):
-        """Some of the groups, where a share of all labels comes by."""
+    def _part(self, name, is_here, share, options, setting, width):
+        """Some of the groups, which a share of all labels visits."""
         if not is_here.any():
-            return None
+            return []
+        whole = visits.of(self.plan.tree, self.counts)
         fanouts = whole.fanouts[is_here]
         num_rows = int(fanouts.sum())
         # A group has a class for each row that is above no group.
         num_nodes = num_rows * (1 + self.plan.tree.pinned)
-        return passed.Passed(
+        found = visits.Visits(
             num_nodes - fanouts.size + 1,
             num_rows,
             fanouts,
             np.minimum(whole.masses[is_here] / max(share, 1e-300), 1),
         )
-
-    def _part(self, name, here, options, setting, width):
-        if here is None:
-            return []
-        head = TreeHead(f"{self.name} {name}", 0, here, options)
+        head = TreeHead(f"{self.name} {name}", 0, found, options=options)
         return head.parts(setting, width)
 
 
 @of_layer.register
 def _of_hierarchical_softmax(layer: HierarchicalSoftmax):
-    tree, plan = layer.tree, layer.plan
-    options, arrays = TreeOptions.of(layer), array_bytes(layer)
+    plan = layer.plan
+    options = {
+        "options": TreeOptions.of(layer),
+        "array_bytes": array_bytes(layer),
+    }
     if plan is None:
-        return TreeHead(
-            layer.name,
-            layer.num_classes,
-            passed.of(tree),
-            options,
-            array_bytes=arrays,
-        )
+        found = visits.of(layer.tree)
+        return TreeHead(layer.name, layer.num_classes, found, **options)
     return CutHead(
         layer.name,
         layer.num_classes,
         plan,
         None,
         plan.step.network,
-        options,
         is_over_replicas(layer),
-        array_bytes=arrays,
+        **options,
     )
 
 
-def named(
+def hierarchical(
     name,
     classes,
     counts,
@@ -138,7 +127,7 @@ def named(
     Args:
       name: of the head.
       classes: a `Tree`, or N.
-      counts: as of `passed.of`.
+      counts: as of `visits.of`.
       optimizer: of the head's own, or None.
       use_bias: whether rows have biases.
       shards: devices over which the tree is cut; None: it is whole.
@@ -149,11 +138,79 @@ def named(
     """
     options = TreeOptions(optimizer, use_bias)
     if shards is None:
-        found = passed.of(classes, counts)
-        return TreeHead(name, found.num_classes, found, options)
+        found = visits.of(classes, counts)
+        return TreeHead(name, found.num_classes, found, options=options)
     shards = _checks.check_int("shards", shards, 1)
     network = read_amount("network", network, "B")
     tree = classes if isinstance(classes, Tree) else Tree.two_level(classes)
-    counts = passed.counts_of(counts, tree.num_classes)
+    counts = visits.counts_of(counts, tree.num_classes)
     plan = distribute.plan(tree, shards, counts=counts)
-    return CutHead(name, tree.num_classes, plan, counts, network, options)
+    return CutHead(
+        name, tree.num_classes, plan, counts, network, options=options
+    )
+
+
+def check_replicas(replicas, shards, options):
+    """Checks that each replica can have one shard of a head.
+
+    Args:
+      replicas: the number of replicas.
+      shards: the number of devices over which the head is cut.
+      options: the `TreeOptions` of the head.
+
+    Raises:
+      ValueError: the numbers differ, or the head has no optimizer of its own.
+    """
+    if options.optimizer is None and options.mode is None:
+        raise ValueError(
+            "a head over replicas updates its own rows: give "
+            'head_optimizer, for example "rowwise_adagrad"'
+        )
+    if replicas != shards:
+        raise ValueError(
+            f"replicas is {replicas}, but the head is cut over devices: shards "
+            f"is {shards}; give both the same number, or leave out one of them"
+        )
+
+
+def network_part(name, setting, network, num_classes, vectors, replicas):
+    """Returns the `Part` of the bytes that shards exchange for examples.
+
+    A replica sends its examples to the shards of other replicas, and results
+    for as many examples of the other replicas, in the mean. A body on one
+    device sends all examples to shards.
+
+    Args:
+      name: the name of the head.
+      setting: the `Setting` of a replica, or of the device of the body.
+      network: bytes a second out of the device, and into it.
+      num_classes: N.
+      vectors: pairs: how many examples have their label in a shard, and the
+        width of the vectors that the shard takes.
+      replicas: the number of replicas; None for a body on one device.
+    """
+    sent = milliseconds = 0.0
+    for examples, width in vectors:
+        step = distribute.Step(
+            width=width, dtype=setting.compute_dtype, network=network
+        )
+        if replicas is not None:
+            examples *= (replicas - 1) / replicas
+            milliseconds += step.exchange_milliseconds(
+                examples, examples, num_classes
+            )
+        wire = step.wire_bytes(examples, num_classes)
+        sent += wire
+        if replicas is None:
+            milliseconds += step.wire_milliseconds(wire)
+    uncounted = (
+        "the padding of what travels between processes, up to the largest part",
+    )
+    return Part(
+        f"{name} network",
+        "network",
+        forward=Work(0, sent / 2),
+        backward=Work(0, sent / 2),
+        seconds=lambda _: milliseconds / 1000,
+        uncounted=() if replicas is None else uncounted,
+    )

@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import functools
 import math
+from typing import Any
 
 from tf_hsm.estimation.part import Part
 
@@ -19,11 +20,14 @@ class Head(abc.ABC):
       name: in reports.
       num_classes: N.
       array_bytes: bytes of the arrays that its loss reads for the labels.
+      options: the `TreeOptions` of a head that may have an optimizer of its
+        own; None for other heads.
     """
 
     name: str
     num_classes: int
     array_bytes: int = dataclasses.field(default=0, kw_only=True)
+    options: Any = dataclasses.field(default=None, kw_only=True)
 
     takes_several_labels = False  # knows setting.labels_per_example
     width = None  # the width of its inputs, if the head knows the width
@@ -60,10 +64,9 @@ class Head(abc.ABC):
 
         Returns None where the head has one, or cannot have one.
         """
-        options = getattr(self, "options", None)
-        if options is None or options.optimizer is not None:
+        if self.options is None or self.options.optimizer is not None:
             return None
-        options = dataclasses.replace(options, optimizer=optimizer)
+        options = dataclasses.replace(self.options, optimizer=optimizer)
         return dataclasses.replace(self, options=options)
 
     def over_replicas(self, count):

@@ -1,16 +1,20 @@
-"""A hierarchical softmax as this package computes it."""
+"""A hierarchical softmax and a label tree as this package computes them."""
 
 import dataclasses
-from typing import NamedTuple
+import math
 
 import keras
 
 from tf_hsm.estimation import slots
-from tf_hsm.estimation.heads.head_type import Head
-from tf_hsm.estimation.heads.passed import Passed
-from tf_hsm.estimation.heads.table import Table
-from tf_hsm.estimation.part import Work
+from tf_hsm.estimation.heads import visits
+from tf_hsm.estimation.heads.head_type import Head, of_layer
+from tf_hsm.estimation.heads.visits import Visits
+from tf_hsm.estimation.part import Part, Work
+from tf_hsm.estimation.setting import VARIABLE_BYTES
+from tf_hsm.estimation.variables import of_rows, part_with
+from tf_hsm.layers import LabelTree
 from tf_hsm.layers.quantized import check_policy
+from tf_hsm.runtime import quantized_rows
 
 # The constants of C++ by the names that they have there:
 # tests/estimation/constants_test.py compares them.
@@ -26,6 +30,9 @@ _RANKING_BYTES = 40
 # An op of log-probabilities has so many for each row on the path of a label
 # (cc/core/api/class_log_probs.cc).
 _STEP_BYTES = 32
+# For each logit, the loss of a quantized label tree has numbers of rows,
+# log-sigmoids and the steps of the op (tf_hsm/heads/quantized.py).
+_LOGIT_BYTES = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +59,11 @@ class TreeOptions:
     def of(cls, layer):
         """Returns the options of a layer of `tf_hsm.layers`."""
         check_policy(layer)
+        zeros = keras.initializers.Zeros
         return cls(
             layer.optimizer,
             bool(layer.rows.use_bias),
-            not isinstance(
-                layer.rows.kernel_initializer, keras.initializers.Zeros
-            ),
+            not isinstance(layer.rows.kernel_initializer, zeros),
             getattr(layer, "tied_to", None) is not None,
             layer.quantization_mode,
         )
@@ -79,35 +85,15 @@ class TreeOptions:
         )
 
 
-class Held(NamedTuple):
-    """What a step has beside losses, dx and its plan, in bytes.
-
-    Attributes:
-      saved: from the forward until the backward.
-      forward: in the forward alone.
-      tensor: of a typical tensor.
-      has_products: whether the backward finds the products of the forward.
-      has_gradient: whether the forward makes the gradient of the weights.
-    """
-
-    saved: float
-    forward: float = 0
-    tensor: float = 0
-    has_products: bool = True
-    has_gradient: bool = False
-
-
 @dataclasses.dataclass(frozen=True)
 class TreeHead(Head):
     """`tf_hsm.layers.HierarchicalSoftmax`; docs/math.md has the formulas.
 
     Attributes:
-      passed: the `Passed` of its tree.
-      options: the `TreeOptions`.
+      visits: the `Visits` of its tree.
     """
 
-    passed: Passed
-    options: TreeOptions = TreeOptions()
+    visits: Visits
 
     kind = "HierarchicalSoftmax"  # of its part
     takes_several_labels = True
@@ -116,139 +102,206 @@ class TreeHead(Head):
     plan = (150, 40, 8)
 
     def _parts(self, setting, width):
-        passed, optimizer = self.passed, self.options.optimizer
+        found, options = self.visits, self.options
         batch, size = setting.tokens, setting.accumulator_itemsize
-        cost = passed.cost(batch, width)
-        table = Table(
-            passed.num_rows,
-            width,
-            self.options.use_bias,
+        cost = found.cost(batch, width)
+        products = 2 * found.logits(batch) * width
+        # The tree, and the tensors that the op reads.
+        num_groups = found.fanouts.size
+        numbers = 3 * found.num_classes + 3 * num_groups - 1
+        part = Part(self.name, self.kind, constant_bytes=2 * _NUMBER * numbers)
+        if options.mode is not None:
+            return [self._quantized(part, setting, width, cost, products)]
+        rows = cost.touched_rows
+        if not options.is_tied and options.optimizer is None:
+            part = dataclasses.replace(part, touched=(rows, rows))
+        part = part_with(
+            of_rows(found.num_rows, width, options.use_bias, setting.dtype),
+            part,
             setting,
+            own=options.optimizer,
+            index_bytes=8,
             by_blocks=True,
-            is_random=self.options.is_random,
-            mode=self.options.mode,
+            is_random=options.is_random,
         )
-        products = 2 * passed.logits(batch) * width
-        if table.mode is not None:
-            # A forward, a third of a step of floats.
-            moved = 3 * table.bytes / (table.rows * width)
-            part = table.part_of_codes(
-                self.name,
-                self.kind,
-                cost.touched_rows,
-                products,
-                constant_bytes=self._array_bytes(),
-                forward_bytes=self._answer_bytes(setting, width),
-                seconds=lambda machine: (
-                    _seconds(cost, passed, moved, machine) / 3
-                ),
-            )
-            return [part]
         slot_bytes = 0  # that the backward moves for each touched number
-        if optimizer is None:
-            rows = None if self.options.is_tied else cost.touched_rows
-            part = table.part(self.name, self.kind, rows)
-        else:
-            part = table.part_in_place(self.name, self.kind, optimizer)
+        if options.optimizer is not None:
             slot_bytes = 2 * part.slot_bytes / part.parameters
-        held = self._held(setting, width)
-        forward = 2 * products
-        backward = products * (1 if held.has_products else 2)
-        if held.has_gradient:
-            forward, backward = 3 * products, 0
-        slots_moved = slot_bytes * cost.touched_rows * width
         # Both passes read a touched number. The backward writes its gradient,
         # or the number and its slots.
         moved = 3 * setting.itemsize + slot_bytes
-        ranking = _RANKING_BYTES * passed.num_classes
+        group, example, visit = self.plan
+        plan_bytes = (
+            group * found.groups(batch)
+            + example * batch
+            + visit * found.pairs(batch)
+        )
+        step = self._step_bytes(setting, width)
         return [
             dataclasses.replace(
                 part,
-                constant_bytes=self._array_bytes(),
-                saved_bytes=(
-                    size * batch * (1 + width)
-                    + held.saved
-                    + self._plan_bytes(batch)
-                ),
-                forward_bytes=held.forward,
+                saved_bytes=size * batch * (1 + width)
+                + step["saved_bytes"]
+                + plan_bytes,
+                forward_bytes=step.get("forward_bytes", 0),
                 backward_bytes=size * batch * width,
-                tensor_bytes=held.tensor,
-                filling_bytes=max(part.filling_bytes, ranking),
-                forward=Work(forward, cost.bytes / 2, 1),
-                backward=Work(backward, cost.bytes / 2 + slots_moved, 1),
-                seconds=lambda machine: _seconds(cost, passed, moved, machine),
+                tensor_bytes=step["tensor_bytes"],
+                filling_bytes=max(
+                    part.filling_bytes, _RANKING_BYTES * found.num_classes
+                ),
+                forward=Work(step["forward"] * products, cost.bytes / 2, 1),
+                backward=Work(
+                    step["backward"] * products,
+                    cost.bytes / 2 + slot_bytes * rows * width,
+                    1,
+                ),
+                seconds=lambda machine: _seconds(cost, found, moved, machine),
             )
         ]
 
-    def _array_bytes(self):
-        """Those of the tree, and the tensors that the op reads."""
-        passed = self.passed
-        num_nodes = passed.num_classes + passed.num_groups - 1
-        numbers = 2 * passed.num_classes + num_nodes
-        return 2 * _NUMBER * (numbers + 2 * passed.num_groups)
+    def _quantized(self, part, setting, width, cost, products):
+        """Quantized rows answer and do not train: a forward."""
+        num_rows, options = self.visits.num_rows, self.options
+        variables = quantized_rows.shapes(options.mode, num_rows, width)
+        if options.use_bias:
+            variables += (((num_rows,), "float32"),)
+        num_bytes = sum(
+            math.prod(shape) * VARIABLE_BYTES[dtype]
+            for shape, dtype in variables
+        )
+        # A forward is a third of a step of floats.
+        moved = 3 * num_bytes / (num_rows * width)
+        return dataclasses.replace(
+            part,
+            parameters=num_rows * (width + options.use_bias),
+            parameter_bytes=num_bytes,
+            forward_bytes=self._answer_bytes(setting, width),
+            forward=Work(products, cost.touched_rows * num_bytes / num_rows, 1),
+            seconds=lambda machine: (
+                _seconds(cost, self.visits, moved, machine) / 3
+            ),
+            can_train=False,
+            uncounted=(f"the time to find and decode rows in {options.mode}",),
+        )
 
     def _answer_bytes(self, setting, width):
         """Bytes that a log-probability of each label needs beside weights."""
         batch, size = setting.tokens, setting.accumulator_itemsize
         inputs = size * batch * padded(width)
-        return inputs + _STEP_BYTES * self.passed.passes(batch)
+        return inputs + _STEP_BYTES * self.visits.pairs(batch)
 
-    def _held(self, setting, width):
-        """Returns the `Held` of a step."""
+    def _step_bytes(self, setting, width):
+        """Returns what a step has beside losses, dx and its plan, a dict.
+
+        The names of bytes are those of a `Part`; "forward" and "backward" are
+        how often each pass computes the products of the logits.
+        """
         batch, size = setting.tokens, setting.accumulator_itemsize
-        probs = size * self.passed.logits(batch)
-        saved = 2 * size * self.passed.passes(batch)  # normalizers
+        probs = size * self.visits.logits(batch)
+        saved = 2 * size * self.visits.pairs(batch)  # normalizers
         saved += size * batch * padded(width)
-        if self._takes_chunks(probs, batch, width):
-            return self._held_in_chunks(setting, width, saved)
+        is_flat = self.visits.fanouts.size == 1 and self.visits.num_classes > 8
+        if is_flat and NARROW_WIDTH < width <= batch and probs > MAX_KEPT_BYTES:
+            # The op takes the batch in chunks of examples, and sums up the
+            # gradient of the weights in the forward. A gradient of the same
+            # type takes the memory of the sums.
+            sums = size * self.visits.num_rows * width
+            is_gradient = size == setting.itemsize
+            is_gradient = is_gradient and self.options.optimizer is None
+            return {
+                "saved_bytes": saved + (0 if is_gradient else sums),
+                "forward_bytes": CHUNK_BYTES + (sums if is_gradient else 0),
+                "tensor_bytes": sums,
+                "forward": 3,
+                "backward": 0,
+            }
         is_narrow = width <= NARROW_WIDTH
         limit = MAX_NARROW_BYTES if is_narrow else MAX_KEPT_BYTES
         kept = probs if probs <= limit else 0
-        return Held(
-            saved + kept,
-            tensor=max(size * batch * width, kept),
-            has_products=bool(kept),
+        return {
+            "saved_bytes": saved + kept,
+            "tensor_bytes": max(size * batch * width, kept),
+            "forward": 2,
+            "backward": 1 if kept else 2,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelTreeHead(TreeHead):
+    """`tf_hsm.layers.LabelTree`; docs/label_trees.md has the formulas.
+
+    An example visits the root's group, and each group below which it has a
+    label. If its n labels are drawn independently, it visits a group that has
+    the share q of all labels with the probability
+
+        1 - (1 - q) ** n
+
+    Where labels that are near each other in the tree occur together, fewer
+    groups are visited.
+    """
+
+    kind = "LabelTree"
+    # cc/core/plan/label_plan.h; a visit has the row above it, which is
+    # positive.
+    plan = (150, 8, 48)
+
+    def parts(self, setting, width):
+        """See `Head.parts`."""
+        of_labels = self.visits.of_labels(setting.labels_per_example)
+        return dataclasses.replace(self, visits=of_labels)._parts(
+            setting, width
         )
 
-    def _takes_chunks(self, probs, batch, width):
-        """Whether the op takes the batch in chunks of examples."""
-        is_flat = self.passed.num_groups == 1 and self.passed.num_classes > 8
-        fits = NARROW_WIDTH < width <= batch
-        return is_flat and fits and probs > MAX_KEPT_BYTES
+    def _answer_bytes(self, setting, width):
+        batch, size = setting.tokens, setting.accumulator_itemsize
+        # Inputs and negative inputs, as they are and padded.
+        inputs = 4 * size * batch * padded(width)
+        return inputs + _LOGIT_BYTES * self.visits.logits(batch)
 
-    def _held_in_chunks(self, setting, width, saved):
-        """As `_held`; a gradient of the same type takes the sums' memory."""
-        size = setting.accumulator_itemsize
-        sums = size * self.passed.num_rows * width
-        forward = CHUNK_BYTES
-        if self.options.optimizer is None and size == setting.itemsize:
-            forward += sums
-        else:
-            saved += sums
-        return Held(saved, forward, sums, has_gradient=True)
-
-    def _plan_bytes(self, batch):
-        group, example, visit = self.plan
-        return (
-            group * self.passed.touched_groups(batch)
-            + example * batch
-            + visit * self.passed.passes(batch)
-        )
+    def _step_bytes(self, setting, width):
+        batch, size = setting.tokens, setting.accumulator_itemsize
+        # The inputs, or their gradients, of all visits.
+        inputs = size * self.visits.pairs(batch) * padded(width)
+        dz = size * self.visits.logits(batch)
+        return {
+            "saved_bytes": inputs + dz,
+            "forward_bytes": inputs,
+            "tensor_bytes": max(inputs, dz),
+            "forward": 2,
+            "backward": 1,
+        }
 
 
-def _seconds(cost, passed, moved, machine):
+@of_layer.register
+def _of_label_tree(layer: LabelTree):
+    return LabelTreeHead(
+        layer.name,
+        layer.num_classes,
+        visits.of(layer.tree),
+        options=TreeOptions.of(layer),
+    )
+
+
+def label_tree(name, classes, counts, *, optimizer=None, use_bias=True):
+    """Returns the head of a `Tree`, or of N labels in two levels."""
+    found = visits.of(classes, counts)
+    options = TreeOptions(optimizer, use_bias)
+    return LabelTreeHead(name, found.num_classes, found, options=options)
+
+
+def _seconds(cost, found, moved, machine):
     """Seconds of forward and backward.
 
     Args:
       cost: the `ExpectedCost`.
-      passed: the `Passed`.
+      found: the `Visits`.
       moved: bytes for each number of touched rows.
       machine: a `Machine`.
     """
     model = dataclasses.replace(
         machine.cost_model, weight=1e3 * moved / machine.read_write
     )
-    return passed.cost(cost.batch, cost.width, model).milliseconds / 1000
+    return found.cost(cost.batch, cost.width, model).milliseconds / 1000
 
 
 def padded(width):

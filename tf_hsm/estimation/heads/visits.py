@@ -1,4 +1,4 @@
-"""Which groups of a tree a batch of labels passes, in the mean."""
+"""How often a batch of labels visits the groups of a tree, in the mean."""
 
 import dataclasses
 import functools
@@ -11,18 +11,16 @@ from tf_hsm.tree import Tree
 from tf_hsm.tree import masses as tree_masses
 from tf_hsm.tree.builders.balanced import two_level_sizes
 
-_ZIPF = "zipf"
-
 
 @dataclasses.dataclass(frozen=True)
-class Passed:
-    """The groups of a tree, and how probable it is to pass each.
+class Visits:
+    """The groups of a tree, and how probable a visit of each is.
 
     Attributes:
       num_classes: N.
       num_rows: of the weights: R, or G of a pinned tree.
       fanouts: `[G]`, of these the rows of each group.
-      masses: `[G]`, the probability that a label passes each.
+      masses: `[G]`, the probability that the path of a label visits each.
     """
 
     num_classes: int
@@ -30,18 +28,13 @@ class Passed:
     fanouts: np.ndarray
     masses: np.ndarray
 
-    @property
-    def num_groups(self):
-        """G."""
-        return self.fanouts.size
-
-    def touched_groups(self, batch):
-        """Returns how many groups a batch passes."""
-        with np.errstate(divide="ignore"):  # log 0: a group that all pass
+    def groups(self, batch):
+        """Returns how many groups a batch visits."""
+        with np.errstate(divide="ignore"):  # log 0: a group that all visit
             return float(-np.expm1(batch * np.log1p(-self.masses)).sum())
 
-    def passes(self, batch):
-        """Returns pairs of an example and a group that it passes."""
+    def pairs(self, batch):
+        """Returns pairs of an example and a group that it visits."""
         return batch * float(self.masses.sum())
 
     def logits(self, batch):
@@ -54,12 +47,20 @@ class Passed:
             self.fanouts, self.masses, batch, width, cost_model
         )
 
+    def of_labels(self, count):
+        """Returns the visits of examples with so many labels each."""
+        masses = 1 - (1 - self.masses) ** count
+        masses[0] = 1  # the root's group, without labels too
+        return dataclasses.replace(self, masses=masses)
 
-def of_tree(tree, counts=None):
-    """Returns the `Passed` of a `Tree`.
+
+def of(classes, counts=None):
+    """Returns the `Visits` of a `Tree`, or of N classes in two levels.
+
+    Those of N classes are those of `Tree.two_level(N)`, without its arrays.
 
     Args:
-      tree: a `Tree`.
+      classes: a `Tree`, or N.
       counts: None for the counts of the tree, or labels that are all alike if
         it has none; "zipf" if class c occurs 1 / (c + 1) times as often as
         class 0; or how often each does, `[N]`.
@@ -67,42 +68,33 @@ def of_tree(tree, counts=None):
     Raises:
       ValueError: counts are neither.
     """
-    counts = tree._counts_or_own(counts_of(counts, tree.num_classes))
-    return Passed(
-        tree.num_classes,
-        tree.num_weight_rows,
-        tree._group_weight_rows,
-        tree_masses.passing(tree._arrays, tree._levels, counts),
-    )
-
-
-def of_two_level(num_classes, counts=None):
-    """Returns the one of `Tree.two_level(num_classes)`, without its arrays."""
-    sizes = two_level_sizes(num_classes)
-    shares = counts_of(counts, num_classes)
+    shares = counts_of(counts, num_classes_of(classes))
+    if isinstance(classes, Tree):
+        shares = classes._counts_or_own(shares)
+        return Visits(
+            classes.num_classes,
+            classes.num_weight_rows,
+            classes._group_weight_rows,
+            tree_masses.passing(classes._arrays, classes._levels, shares),
+        )
+    sizes = two_level_sizes(classes)
     if shares is not None:
-        shares = _checks.check_counts(shares, num_classes)
+        shares = _checks.check_counts(shares, classes)
         if not shares.any():
             raise ValueError("all counts are zero; no class ever occurs")
     if sizes.size == 1:
-        return Passed(num_classes, num_classes, sizes, np.ones(1))
+        return Visits(classes, classes, sizes, np.ones(1))
     if shares is None:
-        masses = sizes / num_classes
+        masses = sizes / classes
     else:
         begins = np.append(0, np.cumsum(sizes)[:-1])
         masses = np.add.reduceat(shares / shares.sum(), begins)
-    return Passed(
-        num_classes,
-        num_classes + sizes.size,
+    return Visits(
+        classes,
+        classes + sizes.size,
         np.append(sizes.size, sizes),
         np.append(1.0, np.minimum(masses, 1)),
     )
-
-
-def of(classes, counts=None):
-    """Returns the `Passed` of a `Tree`, or of N classes in two levels."""
-    make = of_tree if isinstance(classes, Tree) else of_two_level
-    return make(classes, counts)
 
 
 def num_classes_of(classes):
@@ -110,18 +102,19 @@ def num_classes_of(classes):
     return classes.num_classes if isinstance(classes, Tree) else classes
 
 
-def zipf(num_classes, counts=_ZIPF):
-    """Returns 1 / (c + 1) for each class, `[N]`; checks that this is meant."""
-    if counts not in (_ZIPF, None):
+def counts_of(counts, num_classes):
+    """Returns the counts that the text "zipf" stands for; others as they are.
+
+    Raises:
+      ValueError: the text is another one.
+    """
+    if not isinstance(counts, str):
+        return counts
+    if counts != "zipf":
         raise ValueError(
             f"counts is {counts!r}; it must be 'zipf', numbers, or None"
         )
     return _zipf(num_classes)
-
-
-def counts_of(counts, num_classes):
-    """Returns the counts that a text stands for; others as they are."""
-    return zipf(num_classes, counts) if isinstance(counts, str) else counts
 
 
 @functools.lru_cache(maxsize=1)

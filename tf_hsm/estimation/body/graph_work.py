@@ -1,10 +1,10 @@
-"""Counts what a graph of TensorFlow does, its loops included."""
+"""Counts what a graph of TensorFlow does."""
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
-from tf_hsm.estimation.body import graph_loops
 from tf_hsm.estimation.part import NO_WORK, Work
 from tf_hsm.ops import flops as _  # noqa: F401, for tf.profiler
 from tf_hsm.runtime import private_tensorflow
@@ -12,19 +12,12 @@ from tf_hsm.runtime import private_tensorflow
 # Ops that move nothing: they name, shape or steer.
 _FREE = {
     *("Const", "Identity", "IdentityN", "NoOp", "Placeholder", "Reshape"),
-    *(
-        "Shape",
-        "ShapeN",
-        "Size",
-        "Rank",
-        "ExpandDims",
-        "Squeeze",
-        "StopGradient",
-    ),
-    *("ReadVariableOp", "VarHandleOp", "StridedSlice", "Pack", "Range"),
-    *("BroadcastGradientArgs", "ControlTrigger", "PreventGradient", "Assert"),
+    *("Shape", "ShapeN", "Size", "Rank", "ExpandDims", "Squeeze", "Pack"),
+    *("ReadVariableOp", "VarHandleOp", "StridedSlice", "Range", "Assert"),
+    *("BroadcastGradientArgs", "ControlTrigger", "PreventGradient"),
     *("TensorListFromTensor", "TensorListReserve", "EmptyTensorList"),
     *("TensorListPopBack", "TensorListPushBack", "TensorListElementShape"),
+    "StopGradient",
 }
 _LOOPS = ("While", "StatelessWhile")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -49,7 +42,7 @@ def count(operations, trips_of=None):
     """Counts the `Work` of operations of a graph.
 
     FLOPs are those that `tf.profiler` counts; of other ops with floating point
-    outputs, one for each number. A loop counts as often as it runs; of
+    outputs, one for each number. A loop counts as often as it runs at most; of
     branches, the one with most FLOPs counts.
 
     Args:
@@ -83,21 +76,51 @@ def _count_one(operation, trips_of):
     if kind in _LOOPS:
         return _count_loop(operation, trips_of)
     if kind in _CALLS:
-        return count(_operations(operation, "f"), {})
+        return _count_function(operation, operation.get_attr("f"))
     if kind in _BRANCHES:
-        counted = [
-            count(graph.get_operations(), {}) for graph in _branches(operation)
-        ]
+        if "If" in kind:
+            names = ("then_branch", "else_branch")
+            branches = [operation.get_attr(name) for name in names]
+        else:
+            branches = operation.get_attr("branches")
+        counted = [_count_function(operation, branch) for branch in branches]
         return max(counted, key=lambda one: one[0].flops)
     flops = _flops_of(operation)
     outputs = [t for t in operation.outputs if t.dtype.is_floating]
-    unknown = any(t.shape.num_elements() is None for t in outputs)
     if flops is None:
-        flops = sum(t.shape.num_elements() or 0 for t in outputs)
-        if unknown:
+        if any(t.shape.num_elements() is None for t in outputs):
             return NO_WORK, [f"{kind}: its shape is not known"]
+        flops = sum(t.shape.num_elements() for t in outputs)
     moved = sum(map(bytes_of, [*operation.inputs, *operation.outputs]))
     return Work(flops, moved, 1), []
+
+
+def _count_function(operation, function):
+    graph = private_tensorflow.function_graph(operation.graph, function.name)
+    return count(graph.get_operations())
+
+
+def _count_loop(operation, trips_of):
+    """The second input of a loop is the most that it runs, or -1."""
+    trips = _static_value(operation.inputs[1], trips_of)
+    work, uncounted = _count_function(operation, operation.get_attr("body"))
+    if trips is None or np.ndim(trips) or trips < 0:
+        name = f"{operation.name}: how often the loop runs is not known"
+        return work, [*uncounted, name]
+    trips_of[operation.name] = int(trips)
+    return work.times(int(trips)), uncounted
+
+
+def _static_value(tensor, trips_of):
+    """The value of a tensor; None if the graph alone does not give it."""
+    value, op = tf.get_static_value(tensor), tensor.op
+    if value is None and op.type in _LOOPS and tensor.value_index == 0:
+        return trips_of.get(op.name)
+    if value is None and op.type in ("Identity", "Cast", "Max"):
+        value = _static_value(op.inputs[0], trips_of)
+        if op.type == "Max" and value is not None:
+            return np.max(value)
+    return value
 
 
 def _flops_of(operation):
@@ -130,28 +153,3 @@ def _of_einsum(operation):
             return None
         sizes |= zip(term, tensor.shape.as_list(), strict=True)
     return None if None in sizes.values() else 2 * math.prod(sizes.values())
-
-
-def _count_loop(operation, trips_of):
-    trips = graph_loops.trips(operation, trips_of)
-    work, uncounted = count(_operations(operation, "body"), {})
-    if trips is None:
-        name = f"{operation.name}: how often the loop runs is not known"
-        return work, [*uncounted, name]
-    trips_of[operation.name] = trips
-    return work.times(trips), uncounted
-
-
-def _operations(operation, name):
-    return graph_loops.graph_of(operation, name).get_operations()
-
-
-def _branches(operation):
-    """The graphs of the branches of an If or a Case."""
-    if "If" in operation.type:
-        names = ("then_branch", "else_branch")
-        return [graph_loops.graph_of(operation, name) for name in names]
-    return [
-        private_tensorflow.function_graph(operation.graph, branch.name)
-        for branch in operation.get_attr("branches")
-    ]

@@ -1,19 +1,19 @@
-"""How many examples pass the groups of a tree."""
+"""How many examples visit the groups of a tree."""
 
 import numpy as np
 import pytest
 
 import tf_hsm
 from tests.support import trees
-from tf_hsm.estimation.heads import passed
+from tf_hsm.estimation.heads import visits
 
 
 @pytest.mark.parametrize("name", trees.CATALOGUE)
-def test_trees_that_are_passed(name):
+def test_visits_of_trees(name):
     """The masses of groups, against paths one by one."""
     tree = trees.CATALOGUE[name]()
     counts = np.random.default_rng(0).integers(1, 9, tree.num_classes)
-    found = passed.of_tree(tree, counts)
+    found = visits.of(tree, counts)
     masses = np.zeros(tree.num_groups)
     for c in range(tree.num_classes):
         row = tree.class_rows[c]
@@ -23,9 +23,9 @@ def test_trees_that_are_passed(name):
     np.testing.assert_allclose(found.masses, masses, atol=1e-12)
     np.testing.assert_array_equal(found.fanouts, np.diff(tree.group_offsets))
     np.testing.assert_allclose(
-        found.touched_groups(7), np.sum(1 - (1 - np.minimum(masses, 1)) ** 7)
+        found.groups(7), np.sum(1 - (1 - np.minimum(masses, 1)) ** 7)
     )
-    assert found.passes(10) == pytest.approx(10 * masses.sum())
+    assert found.pairs(10) == pytest.approx(10 * masses.sum())
     assert found.logits(10) == pytest.approx(10 * masses @ found.fanouts)
 
 
@@ -35,7 +35,7 @@ def test_two_levels_without_the_tree(num_classes, counts):
     if counts == "drawn":
         counts = np.random.default_rng(1).integers(9, size=num_classes) + 1
     tree = tf_hsm.Tree.two_level(num_classes)
-    there, here = passed.of_tree(tree, counts), passed.of(num_classes, counts)
+    there, here = visits.of(tree, counts), visits.of(num_classes, counts)
     assert there.num_rows == here.num_rows
     np.testing.assert_array_equal(there.fanouts, here.fanouts)
     np.testing.assert_allclose(there.masses, here.masses, rtol=1e-12)

@@ -1,0 +1,104 @@
+"""Measures the machine that this process runs on."""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import platform
+import re
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from tf_hsm.estimation import machine_rates
+from tf_hsm.estimation.machine import DEFAULT, MACHINES, Machine
+
+_SAMPLES = 5  # of the rates; their medians count
+
+
+def machine_of(value):
+    """Returns the `Machine` that a value stands for.
+
+    Args:
+      value: None for two cores with AVX-512; "here" for this machine, which is
+        measured once in a process; a name in `MACHINES`; a dict of numbers as
+        `Machine.from_dict` takes; or a `Machine`.
+
+    Raises:
+      ValueError: a name is unknown, or a dict has not what it must.
+      TypeError: it is something else.
+    """
+    if value is None:
+        source = "not this machine, which machine='here' measures"
+        return dataclasses.replace(MACHINES[DEFAULT], source=source)
+    if isinstance(value, Machine):
+        return value
+    if isinstance(value, Mapping):
+        return Machine.from_dict(value)
+    if not isinstance(value, str):
+        raise TypeError(
+            "machine must be a name, a dict of numbers or a Machine, not "
+            f"{type(value).__name__}"
+        )
+    if value == "here":
+        return _here()
+    if value not in MACHINES:
+        raise ValueError(
+            f"machine is {value!r}; it must be 'here' or one of "
+            f"{', '.join(MACHINES)}"
+        )
+    return MACHINES[value]
+
+
+def calibrate():
+    """Measures what the CPU of this machine does in a second.
+
+    It takes about two seconds, on the threads that TensorFlow uses, and should
+    have the machine for itself. It times matrix products of float32, and reads
+    and changes memory. The other figures follow from these rates, as they are
+    on the machine of two cores that is the default. Keep the figures with
+    `Machine.to_dict`.
+
+    Returns:
+      A `Machine`, for the argument `machine` of `tf_hsm.estimate`. Its
+      `cost_model` is for trees.
+    """
+    usual = MACHINES[DEFAULT]
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    threads = threads or len(os.sched_getaffinity(0))
+    with tf.device("CPU:0"):
+        probe = machine_rates.Probe(threads, "float32")
+        rates = machine_rates.median([probe.sample() for _ in range(_SAMPLES)])
+    slower = usual.rate("float32") / rates.flops
+    thinner = usual.read_write / rates.read_write
+    model = usual.cost_model
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return dataclasses.replace(
+        usual,
+        name=f"{_cpu()}, {threads} threads",
+        flops={dtype: rate / slower for dtype, rate in usual.flops.items()},
+        read=rates.read,
+        read_write=rates.read_write,
+        memory=float(memory),
+        fresh=usual.fresh / thinner,
+        softmax=usual.softmax * slower,
+        cost_model=dataclasses.replace(
+            model,
+            weight=model.weight * thinner,
+            logit=model.logit * slower,
+            product=model.product * slower,
+        ),
+        source="measured here",
+    )
+
+
+_here = functools.cache(calibrate)
+
+
+def _cpu():
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"model name\s*: (.*)", text)
+    return found[1] if found else platform.machine()
