@@ -25,14 +25,14 @@ if not _start.is_command():
     from tf_hsm.cost.model import CostModel
     from tf_hsm.estimation.api import estimate
     from tf_hsm.growth import grow
-    from tf_hsm.heads.tree import TreeHead
+    from tf_hsm.heads.tree_head import TreeHead
     from tf_hsm.label_counts import LabelCounts
     from tf_hsm.multi_hot import label_lists
     from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
     from tf_hsm.ops.embedding_train_step import (
         hierarchical_softmax_embedding_train_step,
     )
-    from tf_hsm.ops.label_tree import (
+    from tf_hsm.ops.label_tree_ops import (
         label_tree_log_prob,
         label_tree_loss,
         label_tree_top_k,

@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.layers import regrouping
+from tf_hsm.layers import regrouped_layer
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.optimizers import in_place
+from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import model_calls, private_keras
 
 _LABELS_PER_CLASS, _MAX_LABELS = 100, 2_000_000
@@ -147,7 +147,7 @@ class RegroupClasses(keras.callbacks.Callback):
             )
         (head,) = heads
         if head.built:
-            regrouping.check_possible(head)
+            regrouped_layer.check_possible(head)
         if head.several_labels or head.node_labels:
             raise ValueError(
                 f"{head.name} has several_labels or node_labels, of which "
@@ -159,13 +159,15 @@ class RegroupClasses(keras.callbacks.Callback):
     def _regroup(self, step):
         start = time.monotonic()
         head = self._head
-        rows = regrouping.check_possible(head)
+        rows = regrouped_layer.check_possible(head)
         seen = _Seen(head.num_classes, 2 * self._probes)
         limit = 2 * self._probes
         if self._vectors is None:
             per_class = _LABELS_PER_CLASS * head.num_classes
             limit = self._examples or min(per_class, _MAX_LABELS)
-        for hidden, labels in self._hidden(regrouping.width_of(head), step):
+        for hidden, labels in self._hidden(
+            regrouped_layer.width_of(head), step
+        ):
             seen.add(hidden[: limit - seen.count], labels[: limit - seen.count])
             if seen.count >= limit:
                 break
@@ -182,9 +184,9 @@ class RegroupClasses(keras.callbacks.Callback):
         hidden, labels = seen.first()
         held = hidden[1::2], labels[1::2]
         before = _perplexity(rows, *held)
-        regrouping.move(head, tree, hidden[0::2], self.model.optimizer)
+        regrouped_layer.move(head, tree, hidden[0::2], self.model.optimizer)
         private_keras.forget_traces(self.model)
-        rows = regrouping.check_possible(head)
+        rows = regrouped_layer.check_possible(head)
         after = _perplexity(rows, *held)
         if self._verbose:
             print(
@@ -222,7 +224,7 @@ class RegroupClasses(keras.callbacks.Callback):
         @tf.function(reduce_retracing=True)
         def hidden(x):
             found = body(x)
-            hidden = regrouping.hidden_of(self._head, found)
+            hidden = regrouped_layer.hidden_of(self._head, found)
             hidden = tf.cast(hidden, self._head.loss_dtype)
             return hidden, private_keras.mask_of(found)
 
@@ -344,7 +346,7 @@ class FollowLearningRate(keras.callbacks.Callback):
                 "optimizer=...; the optimizer of the model trains the others"
             )
         for head in heads:
-            if in_place.has_schedule(head.optimizer):
+            if in_place_rules.has_schedule(head.optimizer):
                 raise ValueError(
                     f"{head.name}: its own optimizer has a schedule, which "
                     "cannot follow another rate; give it a number"

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from tf_hsm import _model_copy
-from tf_hsm.layers.growth import kept
+from tf_hsm.layers.grown_layer import kept
 from tf_hsm.runtime import kept_rows
 
 

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 from tf_hsm import _model_copy
-from tf_hsm.layers.pruning import kept
+from tf_hsm.layers.pruned_layer import kept
 from tf_hsm.runtime import kept_rows
-from tf_hsm.tree.pruning import mean_weights
+from tf_hsm.tree.pruned_tree import mean_weights
 
 
 class PrunedModel(NamedTuple):

@@ -1,7 +1,7 @@
 """Vectors of classes, from the contexts that they occur in."""
 
 from tf_hsm import _checks
-from tf_hsm.tree.data import vectors
+from tf_hsm.tree.data import pair_vectors
 from tf_hsm.tree.data.reading import Reader
 
 
@@ -19,7 +19,7 @@ def class_vectors(
 
     These are the vectors that `Tree.from_data` clusters. They also serve
     `Tree.regroup`, `tf_hsm.callbacks.RegroupClasses(vectors=...)` and
-    `Tree.grow(near=...)`. `tf_hsm.tree.data.vectors` has the formulas.
+    `Tree.grow(near=...)`. `tf_hsm.tree.data.pair_vectors` has the formulas.
 
     Args:
       labels: as for `Tree.from_data`.
@@ -45,5 +45,5 @@ def class_vectors(
     pairs = reader.pairs()
     if pairs is None:
         raise ValueError("there are no contexts, from which to make vectors")
-    pairs = pairs.most_frequent(vectors.MAX_FEATURES)
-    return vectors.class_vectors(pairs, reader.counts.size, width, seed)
+    pairs = pairs.most_frequent(pair_vectors.MAX_FEATURES)
+    return pair_vectors.class_vectors(pairs, reader.counts.size, width, seed)

@@ -3,7 +3,7 @@
 import dataclasses
 
 from benchmarks.common import machine, units
-from tf_hsm.estimation import heads, memory, slots, step_time
+from tf_hsm.estimation import heads, peak_memory, slots, step_time
 from tf_hsm.estimation.machine import Machine
 from tf_hsm.estimation.setting import Setting
 
@@ -36,7 +36,7 @@ def estimated(what, tree, case, optimizer, rule=None):
 def step_bytes(part):
     """Returns what a step needs beside parameters and slots that are there."""
     part = dataclasses.replace(part, making_bytes=0)
-    return memory.peak_bytes([part]) - memory.persistent_bytes([part])
+    return peak_memory.peak_bytes([part]) - peak_memory.persistent_bytes([part])
 
 
 def step_seconds(part, rates, dtype):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tf_hsm.cost import cutoffs as cost_cutoffs
-from tf_hsm.cost.clusters import ClusterCosts
+from tf_hsm.cost.cluster_costs import ClusterCosts
 from tf_hsm.cost.cutoffs import cutoffs
 from tf_hsm.cost.model import CostModel
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support import trees
-from tf_hsm.cost.clusters import ClusterCosts
+from tf_hsm.cost.cluster_costs import ClusterCosts
 from tf_hsm.cost.expected import ExpectedCost
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from benchmarks.top_k import implementations
-from tf_hsm.estimation.heads import tree_head
+from tf_hsm.estimation.heads import tree_parts
 
 _DEFINITION = r"constexpr int64_t {} = (?:int64_t\{{)?(\d+)\}}?(?: << (\d+))?;"
 
@@ -22,11 +22,11 @@ def in_header(path, name):
 @pytest.mark.parametrize(
     ("path", "name", "value"),
     [
-        ("api/loss.h", "kMaxKeptBytes", tree_head.MAX_KEPT_BYTES),
-        ("api/loss.h", "kNarrowWidth", tree_head.NARROW_WIDTH),
-        ("api/loss.h", "kMaxNarrowBytes", tree_head.MAX_NARROW_BYTES),
-        ("api/loss.h", "kChunkBytes", tree_head.CHUNK_BYTES),
-        ("base/types.h", "kPadding", tree_head.PADDING),
+        ("api/loss.h", "kMaxKeptBytes", tree_parts.MAX_KEPT_BYTES),
+        ("api/loss.h", "kNarrowWidth", tree_parts.NARROW_WIDTH),
+        ("api/loss.h", "kMaxNarrowBytes", tree_parts.MAX_NARROW_BYTES),
+        ("api/loss.h", "kChunkBytes", tree_parts.CHUNK_BYTES),
+        ("base/types.h", "kPadding", tree_parts.PADDING),
         ("api/example_search.h", "kMaxOpen", implementations.MAX_OPEN),
     ],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tf_hsm.estimation import memory
+from tf_hsm.estimation import peak_memory
 from tf_hsm.estimation.part import Part
 
 FIELDS = (
@@ -20,7 +20,7 @@ FIELDS = (
 )
 
 
-LARGE = memory.GIVEN_BACK
+LARGE = peak_memory.GIVEN_BACK
 
 
 def draw_parts(seed, count, unit=1):
@@ -88,7 +88,7 @@ def test_the_peak_of_a_step(count, unit):
                     small += getattr(parts[i], what)
             most_small = max(most_small, small)
             expected = max(expected, large + most_small)
-        assert memory.peak_bytes(parts) == expected
+        assert peak_memory.peak_bytes(parts) == expected
 
 
 def test_without_training_nothing_is_kept():

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import oracle
 from tests.support.masks import TREE, lists_of, random_mask
-from tf_hsm.heads.tree import RowShares
+from tf_hsm.heads.tree_head import RowShares
 
 # Methods, and the functions that they stand for.
 FUNCTIONS = {

@@ -15,7 +15,7 @@ from tf_hsm.layers import (
     LabelTree,
     SampledSoftmax,
 )
-from tf_hsm.layers.arguments import documented
+from tf_hsm.layers.layer_arguments import documented
 from tf_hsm.optimizers import SGD
 
 RNG = np.random.default_rng(0)

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from tests.support.trees import CATALOGUE
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import regrouped_rows
-from tf_hsm.layers.regrouping import Moves
+from tf_hsm.layers.regrouped_layer import Moves
 from tf_hsm.tree import Tree
 
 WIDTH = 4

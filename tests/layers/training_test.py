@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import models, oracle
 from tf_hsm import Tree
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 
 
 def numpy_training(weights, tokens, labels, sample_weight, ignore_class):

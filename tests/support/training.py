@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import oracle, references
 from tests.support.update_rules import built, stepped
-from tf_hsm.optimizers.in_place import rule_of
+from tf_hsm.optimizers.in_place_rules import rule_of
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.runtime.variables import variable_of

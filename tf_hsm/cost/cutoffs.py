@@ -23,7 +23,7 @@ import math
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.cost.clusters import ClusterCosts
+from tf_hsm.cost.cluster_costs import ClusterCosts
 from tf_hsm.cost.tail_program import Ranges, TailProgram
 
 _MAX_AUTO_CLUSTERS = 8  # tails that "auto" tries

@@ -7,19 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 
 from tf_hsm.distribute import plan_config
-from tf_hsm.distribute.devices import (
+from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
+from tf_hsm.distribute.plan_devices import (
     REPLICAS,
     check_devices,
     devices_of_replicas,
 )
-from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
 from tf_hsm.distribute.plan_layout import PlanLayout
 from tf_hsm.distribute.plan_plot import plot_plan
 from tf_hsm.distribute.plan_report import report
+from tf_hsm.distribute.planned_step import Step
 from tf_hsm.distribute.shard import Shard
 from tf_hsm.distribute.simulate import simulate
 from tf_hsm.distribute.simulation import Simulation
-from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.immutable import Immutable
 

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 
 from tf_hsm.distribute.below import SubtreeLoads
-from tf_hsm.distribute.step import Step
+from tf_hsm.distribute.planned_step import Step
 from tf_hsm.tree import files
 
 _VERSION = 1

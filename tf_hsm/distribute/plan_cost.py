@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_hsm.distribute import plan_remarks
 from tf_hsm.distribute.largest_shard import expected_largest
-from tf_hsm.distribute.step import Step
+from tf_hsm.distribute.planned_step import Step
 
 
 @dataclasses.dataclass(frozen=True)

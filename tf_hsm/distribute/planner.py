@@ -4,7 +4,7 @@ from tf_hsm import _checks
 from tf_hsm.distribute.below import below_groups, below_units
 from tf_hsm.distribute.cut import cut
 from tf_hsm.distribute.cut_plan import Plan
-from tf_hsm.distribute.step import Step
+from tf_hsm.distribute.planned_step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.check import check_is_tree
 

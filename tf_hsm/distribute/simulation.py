@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from tf_hsm._units import digits, of_bytes
+from tf_hsm.distribute.planned_step import Step
 from tf_hsm.distribute.simulation_plot import plot_simulation
-from tf_hsm.distribute.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from tf_hsm._units import read_amount
 from tf_hsm.estimation import body as bodies
 from tf_hsm.estimation import heads, slots, step_time
 from tf_hsm.estimation.calibration import machine_of
-from tf_hsm.estimation.replicas import count_of, spread
+from tf_hsm.estimation.replica_parts import count_of, spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
 
@@ -213,7 +213,7 @@ def _alternatives(head, setting, figures):
     """Returns pairs: the arguments that differ, and the `Estimate` of these.
 
     Args:
-      head: a `Head`, or None.
+      head: a `HeadEstimate`, or None.
       setting: the `Setting`.
       figures: returns the `Estimate` of a head and a setting.
     """

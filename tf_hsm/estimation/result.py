@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from tf_hsm.estimation import memory, report
+from tf_hsm.estimation import peak_memory, report
 from tf_hsm.estimation.machine import Machine
 from tf_hsm.estimation.part import NO_WORK, Part
 from tf_hsm.estimation.setting import Setting
@@ -112,7 +112,7 @@ class Estimate:
     @property
     def temporary_bytes(self) -> float:
         """Bytes at the peak beside parameters, slots, gradients and saved."""
-        known = memory.persistent_bytes(self.parts)
+        known = peak_memory.persistent_bytes(self.parts)
         known += self.gradient_bytes + self.saved_bytes
         return max(self.peak_bytes - known, 0)
 
@@ -122,7 +122,7 @@ class Estimate:
 
         Beside them is the process itself, about `PROCESS_BYTES`.
         """
-        return memory.peak_bytes(self.parts)
+        return peak_memory.peak_bytes(self.parts)
 
     @property
     def flops(self) -> tuple[float, float, float]:

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from tf_hsm import optimizers
-from tf_hsm.estimation.memory import GIVEN_BACK
 from tf_hsm.estimation.part import NO_WORK, Work
+from tf_hsm.estimation.peak_memory import GIVEN_BACK
 from tf_hsm.estimation.setting import BYTES
 from tf_hsm.runtime import private_optimizer
 

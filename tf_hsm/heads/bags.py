@@ -5,7 +5,7 @@ import typing
 
 import tensorflow as tf
 
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.runtime import arguments, gradients, label_sets
 
 

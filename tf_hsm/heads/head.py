@@ -3,7 +3,7 @@
 import dataclasses
 import typing
 
-from tf_hsm.ops.step import Step
+from tf_hsm.ops.gradient_step import GradientStep
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Batch:
       path: the `PathOptions`.
       training: whether a tape records, so that a `SampledHead` looks at a
         sample of the classes.
-      step: the `Step` that the gradient of the losses makes in place, or None.
+      step: the `GradientStep` that the losses' gradient makes, or None.
       penalties: None; or what penalizes the rows that labels touch, by its
         methods `of_paths(head, batch, losses)` and `of_rows(weights, biases)`.
     """
@@ -55,7 +55,7 @@ class Batch:
     ignored: typing.Sequence[int] = ()
     path: PathOptions = PathOptions()
     training: bool = False
-    step: Step | None = None
+    step: GradientStep | None = None
     penalties: typing.Any = None
 
 

@@ -26,7 +26,7 @@ def call_parts(parts, owners, function, inputs, others, nothing, step=None):
       inputs: a list, `[b, width]` for each part.
       others: a list for each other value: `[b]` for each part.
       nothing: the result for no example.
-      step: the `Step` that the gradient of the results makes; or None.
+      step: the `GradientStep` that the gradient of the results makes; or None.
 
     Returns:
       A list with the result of each part.

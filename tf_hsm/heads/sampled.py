@@ -6,7 +6,7 @@ import typing
 import tensorflow as tf
 
 from tf_hsm.heads.class_sampler import ClassSampler
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.runtime import arguments
 
 

@@ -17,7 +17,7 @@ from tf_hsm.heads.part_calls import (
     losses_on_copies,
 )
 from tf_hsm.heads.sharded_rows import ShardedRows
-from tf_hsm.heads.tree import RowShares, TreeHead
+from tf_hsm.heads.tree_head import RowShares, TreeHead
 from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 

@@ -7,11 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.heads.check_labels import check_labels
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.runtime import arguments, quantized_rows, tree_tensors
 
 
-class Part(typing.NamedTuple):
+class TreePart(typing.NamedTuple):
     """The top, or the shard of one device.
 
     Attributes:
@@ -80,8 +80,8 @@ class ShardedRows:
 
     Attributes:
       plan: the `tf_hsm.distribute.Plan`.
-      top: the `Part` that every example passes.
-      shards: a list of `Part`s, without the shards that have no units.
+      top: the `TreePart` that every example passes.
+      shards: a list of `TreePart`s, without the shards that have no units.
       on_replicas: whether each shard belongs to a replica of a strategy.
       owners: for each of `shards` the number of its replica; None where one
         process calls all shards.
@@ -103,7 +103,7 @@ class ShardedRows:
         self.owners = with_units if on_replicas else None
         layout = plan.layout
         leaves = slice(0, layout.num_leaf_units)
-        self.top = Part(
+        self.top = TreePart(
             TreeHead(*top, layout.top),
             None,
             leaves,
@@ -112,7 +112,7 @@ class ShardedRows:
             0,
         )
         self.shards = [
-            Part(
+            TreePart(
                 TreeHead(*pair, forest),
                 shard.device,
                 slice(shard.first_unit, shard.first_unit + shard.num_units),

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.runtime import gradients
 
 

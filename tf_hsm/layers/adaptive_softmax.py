@@ -4,14 +4,14 @@ import keras
 
 from tf_hsm.converters import torch
 from tf_hsm.heads import part_calls
-from tf_hsm.heads.clusters import ClusterHead, Tail
-from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth, tied_rows
+from tf_hsm.heads.cluster_head import ClusterHead, Tail
+from tf_hsm.heads.tree_head import TreeHead
+from tf_hsm.layers import grown_layer, tied_rows
 from tf_hsm.layers.answering_layer import option
-from tf_hsm.layers.arguments import documented, width_of
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import of_number
+from tf_hsm.layers.layer_arguments import documented, width_of
 from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
@@ -367,7 +367,7 @@ class AdaptiveSoftmax(HeadLayer):
             before; the tree of the last tail is pinned; or the counts are not
             one for each class.
         """
-        return growth.grow_clusters(self, num_classes, counts)
+        return grown_layer.grow_clusters(self, num_classes, counts)
 
     @classmethod
     def from_torch(cls, module, **kwargs):

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from tf_hsm._head_reference import note_made
 from tf_hsm.layers import quantized, tied_embedding
-from tf_hsm.layers.arguments import width_of
 from tf_hsm.layers.class_arrays import unpacked
 from tf_hsm.layers.head_answer import in_functional_models
+from tf_hsm.layers.layer_arguments import width_of
 from tf_hsm.layers.saved_rows import SavedRows
 from tf_hsm.runtime import private_keras, private_tensorflow
 from tf_hsm.tree import Tree
@@ -330,7 +330,7 @@ class AnsweringLayer(keras.layers.Layer):
         self._check_built()
         quantized.quantize(self, mode)
 
-    def not_quantized(self):
+    def _no_quantized_form(self):
         """Returns why the layer has no weights in 8 or 4 bits, or None."""
         return self.tied_to and "its rows are those of an embedding (tied_to)"
 

@@ -5,14 +5,18 @@ import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.heads import bags
-from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth, in_place, pruning
-from tf_hsm.layers.arguments import check_tree, documented, starting_counts
+from tf_hsm.heads.tree_head import TreeHead
+from tf_hsm.layers import grown_layer, in_place, pruned_layer
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import by_blocks
 from tf_hsm.layers.labels import as_label
+from tf_hsm.layers.layer_arguments import (
+    check_tree,
+    documented,
+    starting_counts,
+)
 from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
@@ -295,7 +299,7 @@ class EmbeddingSoftmax(HeadLayer):
 
         See `HierarchicalSoftmax.grow` for arguments and errors.
         """
-        layer = growth.grow(self, tree, counts)
+        layer = grown_layer.grow(self, tree, counts)
         layer.embeddings.assign(self.embeddings.value)
         return layer
 
@@ -305,7 +309,7 @@ class EmbeddingSoftmax(HeadLayer):
         See `HierarchicalSoftmax.prune` for arguments, result and errors. The
         ids of the inputs stay as they are.
         """
-        pruned = pruning.prune(self, keep, merge, counts)
+        pruned = pruned_layer.prune(self, keep, merge, counts)
         pruned.head.embeddings.assign(self.embeddings.value)
         return pruned
 

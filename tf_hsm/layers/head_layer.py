@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_hsm import _compiled_model
 from tf_hsm._head_reference import check_hidden
 from tf_hsm.heads.head import Batch
-from tf_hsm.layers import in_place, regrouping
+from tf_hsm.layers import in_place, regrouped_layer
 from tf_hsm.layers.answering_layer import AnsweringLayer
 from tf_hsm.layers.row_options import Penalties
 from tf_hsm.losses import HeadLoss, reduced
@@ -256,7 +256,7 @@ class HeadLayer(AnsweringLayer):
             is not built, or is neither a `HierarchicalSoftmax` nor an
             `EmbeddingSoftmax`.
         """
-        regrouping.regroup(self, tree, inputs, model, optimizer)
+        regrouped_layer.regroup(self, tree, inputs, model, optimizer)
 
     def _set_tree(self, tree):
         """Lets the rows of the layer stand for another tree; moves no row."""

@@ -3,15 +3,19 @@
 import keras
 
 from tf_hsm import distribute
-from tf_hsm.distribute.devices import replicas_here
+from tf_hsm.distribute.plan_devices import replicas_here
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tied import TiedHead
-from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth, pruning, tied_embedding
-from tf_hsm.layers.arguments import check_tree, documented, starting_counts
+from tf_hsm.heads.tree_head import TreeHead
+from tf_hsm.layers import grown_layer, pruned_layer, tied_embedding
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.layer_arguments import (
+    check_tree,
+    documented,
+    starting_counts,
+)
 from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.replicated import (
     REPLICAS,
@@ -324,7 +328,7 @@ class HierarchicalSoftmax(HeadLayer):
             is pinned, or has other classes; or the counts are not one for each
             class.
         """
-        return growth.grow(self, tree, counts)
+        return grown_layer.grow(self, tree, counts)
 
     def prune(self, keep, *, merge=True, counts=None):
         """Returns a layer for fewer classes, with the rows of this one.
@@ -359,7 +363,7 @@ class HierarchicalSoftmax(HeadLayer):
             several devices, or has the rows of an `Embedding`; or
             `ignore_class` would merge with other classes.
         """
-        return pruning.prune(self, keep, merge, counts)
+        return pruned_layer.prune(self, keep, merge, counts)
 
     def _saved_variables(self):
         variables = super()._saved_variables()

@@ -6,8 +6,8 @@ import typing
 import tensorflow as tf
 
 from tf_hsm import _checks, _compiled_model
-from tf_hsm.ops.step import Step
-from tf_hsm.optimizers import in_place
+from tf_hsm.ops.gradient_step import GradientStep
+from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import gradients, private_keras, private_tensorflow
 from tf_hsm.runtime.variables import variable_of
 
@@ -46,7 +46,7 @@ class InPlace:
 
     def __post_init__(self):
         """Reads the options."""
-        self.optimizer = self.optimizer and in_place.get(self.optimizer)
+        self.optimizer = self.optimizer and in_place_rules.get(self.optimizer)
         self.stochastic_rounding = _checks.as_bool_or_none(
             "stochastic_rounding", self.stochastic_rounding
         )
@@ -113,7 +113,7 @@ class InPlace:
         return layer.optimizer is not None and layer.trainable
 
     def step(self, layer):
-        """Returns the `Step` that the gradient of losses makes.
+        """Returns the `GradientStep` that the gradient of losses makes.
 
         Returns:
           None where no tape records, or this does not train the layer.
@@ -129,7 +129,7 @@ class InPlace:
         if not layer.optimizer.built:
             self.build(layer)
         private_tensorflow.watch(variable_of(self.anchor))
-        return Step(
+        return GradientStep(
             layer.optimizer,
             tf.convert_to_tensor(self.anchor.value),
             self.stochastic_rounding,
@@ -162,7 +162,7 @@ class InPlace:
         """Returns the options of a layer as JSON can hold them."""
         return {
             "optimizer": layer.optimizer
-            and in_place.config_of(layer.optimizer),
+            and in_place_rules.config_of(layer.optimizer),
             "stochastic_rounding": self.stochastic_rounding,
             "seed": self.seed,
         }

@@ -2,16 +2,16 @@
 
 import keras
 
-from tf_hsm.heads.labels import LabelTreeHead
-from tf_hsm.layers import growth, pruning
-from tf_hsm.layers.arguments import (
+from tf_hsm.heads.label_tree_head import LabelTreeHead
+from tf_hsm.layers import grown_layer, pruned_layer
+from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.label_set_objective import LabelSetObjective
+from tf_hsm.layers.layer_arguments import (
     check_label_counts,
     check_tree,
     documented,
 )
-from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
-from tf_hsm.layers.label_set_objective import LabelSetObjective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.start_values import LabelTreeStart
@@ -169,7 +169,7 @@ class LabelTree(HeadLayer):
             labels; or `counts` are of another tree, or there are no biases for
             them.
         """
-        return growth.grow(self, tree, counts, start=LabelTreeStart)
+        return grown_layer.grow(self, tree, counts, start=LabelTreeStart)
 
     def prune(self, keep, *, merge=True, counts=None):
         """Returns a layer for fewer labels, with the rows of this one.
@@ -181,7 +181,7 @@ class LabelTree(HeadLayer):
         node is right. Without `merge`, a group of one row stays, because its
         row has a probability.
         """
-        return pruning.prune(self, keep, merge, counts, drop="drop")
+        return pruned_layer.prune(self, keep, merge, counts, drop="drop")
 
     def _own_config(self):
         return {"tree": self.tree.get_config()}

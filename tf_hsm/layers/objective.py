@@ -29,7 +29,7 @@ from tf_hsm.layers.labels import (
 from tf_hsm.ops import focal
 from tf_hsm.runtime import arguments, label_sets
 from tf_hsm.runtime.tree_tensors import array_tensors, cpu_of
-from tf_hsm.tree import pruning
+from tf_hsm.tree import pruned_tree
 
 # The label of masked positions: no class, and nobody's ignore_class.
 _MASKED = -(2**63)
@@ -320,11 +320,11 @@ class Objective:
             ),
         }
         if self.class_weights is not None:
-            options["class_weights"] = pruning.means(
+            options["class_weights"] = pruned_tree.means(
                 classes, self.class_weights, counts
             )
         if self.smoothing_prior is not None:
-            options["smoothing_prior"] = pruning.sums(
+            options["smoothing_prior"] = pruned_tree.sums(
                 classes, self.smoothing_prior
             )
         return Objective(**options)

@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from tf_hsm.heads import part_calls
 from tf_hsm.heads.bags import BagHead
-from tf_hsm.heads.clusters import ClusterHead, Tail
-from tf_hsm.heads.labels import LabelTreeHead
+from tf_hsm.heads.cluster_head import ClusterHead, Tail
+from tf_hsm.heads.label_tree_head import LabelTreeHead
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers.in_place import InPlace
 from tf_hsm.runtime import private_keras, quantized_rows, row_parts
 from tf_hsm.runtime.quantized_rows import QuantizedRows
@@ -106,8 +106,8 @@ def check_policy(layer):
         reason = f"the policy {name}"
     elif layer.variable_dtype != "float32":
         reason = f"variables of {layer.variable_dtype}"
-    elif layer.not_quantized():
-        reason = f"this layer: {layer.not_quantized()}"
+    elif layer._no_quantized_form():
+        reason = f"this layer: {layer._no_quantized_form()}"
     elif not all(map(_is_cpu, layer._device_names())):
         names = ", ".join(layer._device_names())
         reason = f"the devices {names}; they must be CPUs"
@@ -202,8 +202,8 @@ def _refusal(layer, mode):
     head = layer._head
     if mode not in quantized_rows.MODES:
         return f"the mode {mode!r}; the modes are {quantized_rows.MODES}"
-    if layer.not_quantized():
-        return f"this layer: {layer.not_quantized()}"
+    if layer._no_quantized_form():
+        return f"this layer: {layer._no_quantized_form()}"
     if type(head) not in _HEADS:
         return f"a {type(layer).__name__}"
     if layer.variable_dtype != "float32":

@@ -1,6 +1,6 @@
 """Heads with a shard on each replica of a strategy."""
 
-from tf_hsm.distribute.devices import devices_of_replicas, replicas_here
+from tf_hsm.distribute.plan_devices import devices_of_replicas, replicas_here
 from tf_hsm.runtime.replicas import copies_of
 
 # The value of `devices` for such a head.

@@ -6,17 +6,17 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.heads.class_sampler import SAMPLERS, ClassSampler
 from tf_hsm.heads.sampled import SampledHead
-from tf_hsm.layers import growth, pruning
+from tf_hsm.layers import grown_layer, pruned_layer
 from tf_hsm.layers.answering_layer import option
-from tf_hsm.layers.arguments import documented
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.layer_arguments import documented
 from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
-from tf_hsm.tree.pruning import sums
+from tf_hsm.tree.pruned_tree import sums
 
 
 @documented
@@ -197,7 +197,7 @@ class SampledSoftmax(HeadLayer):
             self.step,
         )
 
-    def not_quantized(self):
+    def _no_quantized_form(self):
         """See `AnsweringLayer`."""
         return "a SampledSoftmax has rows of floats alone"
 
@@ -227,7 +227,7 @@ class SampledSoftmax(HeadLayer):
             config["counts"] = files.pack_counts(
                 _grown_counts(self._counts, num_classes, counts)
             )
-        layer = growth.grow(self, _flat_tree(num_classes), counts, config)
+        layer = grown_layer.grow(self, _flat_tree(num_classes), counts, config)
         layer.step.assign(self.step.value)
         return layer
 
@@ -250,7 +250,7 @@ class SampledSoftmax(HeadLayer):
                 )
             return changes
 
-        pruned = pruning.prune(self, keep, merge, counts, config)
+        pruned = pruned_layer.prune(self, keep, merge, counts, config)
         pruned.head.step.assign(self.step.value)
         return pruned
 

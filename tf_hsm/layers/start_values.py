@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.label_counts import LabelCounts
-from tf_hsm.layers.arguments import check_label_counts
+from tf_hsm.layers.layer_arguments import check_label_counts
 from tf_hsm.runtime import row_parts
 from tf_hsm.tree.arrays import sum_to_root
 

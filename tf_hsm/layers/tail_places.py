@@ -1,11 +1,11 @@
 """The device, or the replica, of each tail of an adaptive softmax."""
 
-from tf_hsm.distribute.devices import (
+from tf_hsm.distribute.plan_devices import (
     check_devices,
     devices_of_replicas,
     replicas_here,
 )
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers.replicated import (
     check_optimizer,
     check_replicas,

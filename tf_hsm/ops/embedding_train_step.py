@@ -5,7 +5,7 @@ import tensorflow as tf
 from tf_hsm.ops.loss import loss_options
 from tf_hsm.ops.row_update import RowUpdate, count_step, variable_named
 from tf_hsm.ops.train_step import step_arguments, weights_of_losses
-from tf_hsm.optimizers import in_place
+from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import arguments, call, gradients
 from tf_hsm.tree import Forest, Tree
 
@@ -104,7 +104,7 @@ def hierarchical_softmax_embedding_train_step(
     update = RowUpdate(
         weights,
         biases,
-        in_place.get(optimizer),
+        in_place_rules.get(optimizer),
         stochastic_rounding,
         seed,
     )

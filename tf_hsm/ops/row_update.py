@@ -6,7 +6,7 @@ import typing
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.optimizers import in_place
+from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import arguments, private_keras
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.replicas import copies_of
@@ -20,7 +20,7 @@ class RowUpdate:
     Attributes:
       weights: a variable `[rows, width]`.
       biases: a variable `[rows]`, or None.
-      optimizer: one that `in_place.get` has returned.
+      optimizer: one that `in_place_rules.get` has returned.
       stochastic_rounding: see `hierarchical_softmax_train_step`.
       seed: of stochastic_rounding, an integer.
       rule: the `Rule` of the step, if other steps share it; None: the next one
@@ -63,9 +63,9 @@ class RowUpdate:
         if self.biases is not None:
             biases = [variable_named("biases", self.biases)]
         is_rounding = rounds_at_random(self.stochastic_rounding, self.dtype)
-        rule = self.rule or in_place.rule_of(self.optimizer)
+        rule = self.rule or in_place_rules.rule_of(self.optimizer)
         decays = [
-            in_place.has_decay(self.optimizer, variable)
+            in_place_rules.has_decay(self.optimizer, variable)
             for variable in (self.weights, self.biases, vectors)
         ]
         return {

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.cost.clusters import check_tail
+from tf_hsm.cost.cluster_costs import check_tail
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 from tf_hsm.tree import Tree

@@ -158,7 +158,7 @@ class TreeConstructors:
 
         1. Count how often each class occurs, and with which ids of its context.
         2. Factor the association of classes and ids into vectors:
-           `tf_hsm.tree.data.vectors` has the formula.
+           `tf_hsm.tree.data.pair_vectors` has the formula.
         3. Cluster the vectors into groups of equal size, as `from_embeddings`
            does. There are min(256, 2 sqrt(N)) clusters. Groups below the
            clusters have at most 256 rows: the tree has two levels up to about

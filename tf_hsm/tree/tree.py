@@ -13,7 +13,7 @@ from tf_hsm.tree.check import check_binary, check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
-from tf_hsm.tree.growth import TreeGrowth
+from tf_hsm.tree.grown_tree import TreeGrowth
 from tf_hsm.tree.lookup import NameLookup
 from tf_hsm.tree.names import (
     name_of_row,
@@ -25,8 +25,8 @@ from tf_hsm.tree.names import (
 )
 from tf_hsm.tree.pinning import TreePinning
 from tf_hsm.tree.plot import plot_tree
-from tf_hsm.tree.pruning import TreePruning
-from tf_hsm.tree.regrouping import TreeRegrouping
+from tf_hsm.tree.pruned_tree import TreePruning
+from tf_hsm.tree.regrouped_tree import TreeRegrouping
 from tf_hsm.tree.summary import summarize
 
 _Path = str | os.PathLike[str]

@@ -18,7 +18,7 @@ from tests.support.adaptive_layers import (
 )
 from tests.support.masks import BATCH, lists_of
 from tests.support.pairs import all_pairs
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import AdaptiveSoftmax
 
 # The chance of a class, and the number of lists; some lists have none.

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tf_hsm.tree.data.pair_vectors import associations, class_vectors
 from tf_hsm.tree.data.pairs import PairCounter
-from tf_hsm.tree.data.vectors import associations, class_vectors
 
 
 def random_pairs(num_classes=60, num_features=40, size=3000, seed=0):

@@ -10,7 +10,7 @@ from tf_hsm.estimation.body import formulas, traced
 from tf_hsm.estimation.body import shapes as shapes_of
 from tf_hsm.estimation.part import Part
 from tf_hsm.estimation.setting import BYTES, VARIABLE_BYTES
-from tf_hsm.estimation.variables import Variable, part_with
+from tf_hsm.estimation.variable_parts import Variable, part_with
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.runtime import model_calls, private_keras
 

@@ -15,19 +15,19 @@ from tf_hsm.estimation.heads import (
     cut_head,
     embedding_head,  # noqa: F401 (it registers its layer, and has no name)
     flat_heads,
-    tree_head,
+    tree_parts,
 )
-from tf_hsm.estimation.heads.head_type import Head, of_layer
-from tf_hsm.optimizers import in_place
+from tf_hsm.estimation.heads.head_type import HeadEstimate, of_layer
+from tf_hsm.optimizers import in_place_rules
 from tf_hsm.tree import Tree
 
-__all__ = ["Head", "head", "of", "of_layer", "read", "read_optimizer"]
+__all__ = ["HeadEstimate", "head", "of", "of_layer", "read", "read_optimizer"]
 
 # The functions that make the heads of names, given the name, the classes, the
 # counts, and options.
 _NAMED = {
     "hierarchical": cut_head.hierarchical,
-    "label_tree": tree_head.label_tree,
+    "label_tree": tree_parts.label_tree,
     "adaptive": adaptive_head.adaptive,
     "full": flat_heads.full,
     "sampled": flat_heads.sampled,
@@ -99,7 +99,7 @@ def head(
                 f"a head that is {what!r} {cannot}, or take 'hierarchical'"
             )
     if optimizer is not None:
-        options["optimizer"] = in_place.get(optimizer)
+        options["optimizer"] = in_place_rules.get(optimizer)
     if shards is not None:
         options |= {"shards": shards, "network": network}
     return make(what, classes, counts, **options)
@@ -115,7 +115,7 @@ def of(value):
     Raises:
       TypeError: it is something else.
     """
-    if isinstance(value, Head):
+    if isinstance(value, HeadEstimate):
         return value
     if isinstance(value, Tree):
         return head(value)
@@ -143,7 +143,7 @@ def read(value, num_classes, options):
       options: options of `head`, of which those that are not None are given.
 
     Returns:
-      A `Head`, or None.
+      A `HeadEstimate`, or None.
     """
     if value is None and num_classes is not None:
         value = "hierarchical"
@@ -181,6 +181,6 @@ def read_optimizer(optimizer):
     if optimizer is None:
         return None
     try:
-        return in_place.get(optimizer)
+        return in_place_rules.get(optimizer)
     except (TypeError, ValueError) as error:
         raise type(error)(f"head_optimizer: {error}") from error

@@ -7,10 +7,14 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
 from tf_hsm.estimation.heads import cut_head, visits
-from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
-from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
+from tf_hsm.estimation.heads.head_type import (
+    HeadEstimate,
+    array_bytes,
+    of_layer,
+)
+from tf_hsm.estimation.heads.tree_parts import TreeEstimate, TreeOptions
 from tf_hsm.estimation.part import Part, Work
-from tf_hsm.estimation.variables import of_rows, part_with
+from tf_hsm.estimation.variable_parts import of_rows, part_with
 from tf_hsm.layers import AdaptiveSoftmax
 from tf_hsm.layers.replicated import is_over_replicas, num_replicas
 from tf_hsm.partition.cluster_spec import ClusterSpec
@@ -19,7 +23,7 @@ _INT64 = 1 << 63
 
 
 @dataclasses.dataclass(frozen=True)
-class AdaptiveHead(Head):
+class AdaptiveHead(HeadEstimate):
     """`tf_hsm.layers.AdaptiveSoftmax` (Grave et al., 2016).
 
     Over replicas, its parts belong to the replica whose tails have the most
@@ -50,7 +54,7 @@ class AdaptiveHead(Head):
         return self.spec.width
 
     def over_replicas(self, count):
-        """See `Head.over_replicas`."""
+        """See `HeadEstimate.over_replicas`."""
         if self.shards is not None:
             cut_head.check_replicas(count, self.shards, self.options)
         return dataclasses.replace(self, on_replicas=self.shards is not None)
@@ -107,7 +111,7 @@ class AdaptiveHead(Head):
 
     def _cluster(self, name, tree, counts, options):
         found = visits.of(tree, counts)
-        return TreeHead(f"{self.name} {name}", 0, found, options=options)
+        return TreeEstimate(f"{self.name} {name}", 0, found, options=options)
 
 
 def _projection(name, setting, width, narrow):

@@ -7,8 +7,12 @@ import numpy as np
 from tf_hsm import _checks, distribute
 from tf_hsm._units import read_amount
 from tf_hsm.estimation.heads import visits
-from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
-from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
+from tf_hsm.estimation.heads.head_type import (
+    HeadEstimate,
+    array_bytes,
+    of_layer,
+)
+from tf_hsm.estimation.heads.tree_parts import TreeEstimate, TreeOptions
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.layers.replicated import is_over_replicas
@@ -16,7 +20,7 @@ from tf_hsm.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
-class CutHead(Head):
+class CutHead(HeadEstimate):
     """`HierarchicalSoftmax(tree, devices=...)`; see docs/distribution.md.
 
     Its parts are the top, which is beside the body; the fullest shard, which
@@ -40,7 +44,7 @@ class CutHead(Head):
     takes_several_labels = True
 
     def over_replicas(self, count):
-        """See `Head.over_replicas`."""
+        """See `HeadEstimate.over_replicas`."""
         check_replicas(count, len(self.plan.shards), self.options)
         return dataclasses.replace(self, on_replicas=True)
 
@@ -87,7 +91,7 @@ class CutHead(Head):
             fanouts,
             np.minimum(whole.masses[is_here] / max(share, 1e-300), 1),
         )
-        head = TreeHead(f"{self.name} {name}", 0, found, options=options)
+        head = TreeEstimate(f"{self.name} {name}", 0, found, options=options)
         return head.parts(setting, width)
 
 
@@ -100,7 +104,7 @@ def _of_hierarchical_softmax(layer: HierarchicalSoftmax):
     }
     if plan is None:
         found = visits.of(layer.tree)
-        return TreeHead(layer.name, layer.num_classes, found, **options)
+        return TreeEstimate(layer.name, layer.num_classes, found, **options)
     return CutHead(
         layer.name,
         layer.num_classes,
@@ -139,7 +143,7 @@ def hierarchical(
     options = TreeOptions(optimizer, use_bias)
     if shards is None:
         found = visits.of(classes, counts)
-        return TreeHead(name, found.num_classes, found, options=options)
+        return TreeEstimate(name, found.num_classes, found, options=options)
     shards = _checks.check_int("shards", shards, 1)
     network = read_amount("network", network, "B")
     tree = classes if isinstance(classes, Tree) else Tree.two_level(classes)

@@ -5,16 +5,20 @@ import math
 
 from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads import visits
-from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
-from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
+from tf_hsm.estimation.heads.head_type import (
+    HeadEstimate,
+    array_bytes,
+    of_layer,
+)
+from tf_hsm.estimation.heads.tree_parts import TreeEstimate, TreeOptions
 from tf_hsm.estimation.heads.visits import Visits
 from tf_hsm.estimation.part import Part, Work
-from tf_hsm.estimation.variables import of_rows, part_with
+from tf_hsm.estimation.variable_parts import of_rows, part_with
 from tf_hsm.layers import EmbeddingSoftmax
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingHead(Head):
+class EmbeddingHead(HeadEstimate):
     """`tf_hsm.layers.EmbeddingSoftmax`.
 
     Attributes:
@@ -34,19 +38,19 @@ class EmbeddingHead(Head):
     takes_ids = True
 
     def parts(self, setting, width):
-        """See `Head.parts`; ids have no width."""
+        """See `HeadEstimate.parts`; ids have no width."""
         del width
         return super().parts(setting, 0)
 
     def parts_of(self, shape, setting):
-        """See `Head.parts_of`; for ids `[batch]`, or bags `[batch, n]`."""
+        """See `HeadEstimate.parts_of`; for ids `[batch]`, or `[batch, n]`."""
         batch, *bag = shape
         head = dataclasses.replace(self, bag=math.prod(bag) if bag else None)
         return head.parts(setting.of_examples(batch), 0)
 
     def _parts(self, setting, width):
         name = f"{self.name} tree"
-        tree = TreeHead(name, 0, self.visits, options=self.options)
+        tree = TreeEstimate(name, 0, self.visits, options=self.options)
         return [self._looked_up(setting), *tree.parts(setting, self.width)]
 
     def _looked_up(self, setting):

@@ -4,9 +4,13 @@ import dataclasses
 
 from tf_hsm import baselines
 from tf_hsm.estimation.heads import visits
-from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
+from tf_hsm.estimation.heads.head_type import (
+    HeadEstimate,
+    array_bytes,
+    of_layer,
+)
 from tf_hsm.estimation.part import Part, Work
-from tf_hsm.estimation.variables import of_rows, part_with
+from tf_hsm.estimation.variable_parts import of_rows, part_with
 from tf_hsm.layers import SampledSoftmax
 from tf_hsm.tree import Tree
 from tf_hsm.tree.check import check_not_pinned
@@ -16,7 +20,7 @@ _MAP_OPS = (25, 60)
 
 
 @dataclasses.dataclass(frozen=True)
-class FullHead(Head):
+class FullHead(HeadEstimate):
     """A Dense layer over all classes, and the cross-entropy of its logits.
 
     Attributes:
@@ -51,7 +55,7 @@ class FullHead(Head):
 
 
 @dataclasses.dataclass(frozen=True)
-class SampledHead(Head):
+class SampledEstimate(HeadEstimate):
     """`tf.nn.sampled_softmax_loss`, and `tf_hsm.layers.SampledSoftmax`.
 
     Attributes:
@@ -88,7 +92,7 @@ class SampledHead(Head):
 
 
 @dataclasses.dataclass(frozen=True)
-class BaselineHead(Head):
+class BaselineHead(HeadEstimate):
     """A loss of `tf_hsm.baselines` on variables `[R, D]` and `[R]`.
 
     Attributes:
@@ -147,7 +151,7 @@ class BaselineHead(Head):
 
 @of_layer.register
 def _of_sampled_softmax(layer: SampledSoftmax):
-    return SampledHead(
+    return SampledEstimate(
         layer.name,
         layer.num_classes,
         min(layer.num_sampled, layer.num_classes),
@@ -163,9 +167,9 @@ def full(name, classes, counts, *, use_bias=True):
 
 
 def sampled(name, classes, counts, **options):
-    """Returns the `SampledHead` of N classes, or of a `Tree`'s classes."""
+    """Returns the `SampledEstimate` of N classes, or of a `Tree`'s classes."""
     del counts
-    return SampledHead(name, visits.num_classes_of(classes), **options)
+    return SampledEstimate(name, visits.num_classes_of(classes), **options)
 
 
 def baseline(name, classes, counts):

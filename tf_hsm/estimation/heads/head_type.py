@@ -10,7 +10,7 @@ from tf_hsm.estimation.part import Part
 
 
 @dataclasses.dataclass(frozen=True)
-class Head(abc.ABC):
+class HeadEstimate(abc.ABC):
     """A softmax over classes, with its loss.
 
     A subclass has the method `_parts(setting, width)`, which returns the parts
@@ -85,7 +85,7 @@ class Head(abc.ABC):
 
 
 @functools.singledispatch
-def of_layer(layer) -> Head | None:
+def of_layer(layer) -> HeadEstimate | None:
     """Returns the head that a Keras layer is; None if the layer is no head.
 
     The module of a head registers the layer that the head estimates.

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.cost.clusters import check_tail
+from tf_hsm.cost.cluster_costs import check_tail
 from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
 from tf_hsm.tree.arrays import TreeArrays
 from tf_hsm.tree.builders.balanced import balanced, two_level

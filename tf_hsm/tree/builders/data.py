@@ -20,8 +20,8 @@ from tf_hsm.tree.data.expected_loss import (
     leave_one_out_loss,
     paths,
 )
+from tf_hsm.tree.data.pair_vectors import MAX_FEATURES, class_vectors
 from tf_hsm.tree.data.reading import Reader
-from tf_hsm.tree.data.vectors import MAX_FEATURES, class_vectors
 from tf_hsm.tree.memory import check_fits
 from tf_hsm.tree.names import check_strs
 

@@ -7,7 +7,7 @@ import typing
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.heads import quantized
+from tf_hsm.heads import quantized_losses
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -262,7 +262,7 @@ class TreeHead:
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`."""
         if isinstance(self.weights, QuantizedRows):
-            return quantized.losses(self, batch)
+            return quantized_losses.losses(self, batch)
         forward = functools.partial(self._loss_outputs, batch)
         if batch.step is not None:
             return batch.step.losses(

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_hsm.heads import cluster_answers, part_calls
 from tf_hsm.heads.check_labels import check_labels
-from tf_hsm.heads.tree import RowShares, TreeHead
+from tf_hsm.heads.tree_head import RowShares, TreeHead
 from tf_hsm.partition import routing
 from tf_hsm.partition.frequency_clusters import FrequencyClusters
 from tf_hsm.runtime import arguments, row_parts

@@ -6,8 +6,8 @@ import typing
 
 import tensorflow as tf
 
-from tf_hsm.heads import quantized
-from tf_hsm.ops.label_tree import (
+from tf_hsm.heads import quantized_losses
+from tf_hsm.ops.label_tree_ops import (
     label_tree_log_prob,
     label_tree_loss_outputs,
     label_tree_top_k,
@@ -40,7 +40,7 @@ class LabelTreeHead:
     def losses(self, batch):
         """Returns the loss `[...]` of each label set `[..., M]`, in nats."""
         if isinstance(self.weights, QuantizedRows):
-            return quantized.label_set_losses(self, self._groups, batch)
+            return quantized_losses.label_set_losses(self, self._groups, batch)
         forward = functools.partial(self._loss_outputs, batch.labels)
         inputs = arguments.dense("inputs", batch.inputs)
         if batch.step is not None:
@@ -57,7 +57,7 @@ class LabelTreeHead:
 
     @functools.cached_property
     def _groups(self):
-        return quantized.groups_of(self.tree)
+        return quantized_losses.groups_of(self.tree)
 
     def log_probs(self, inputs, *, nodes=False):
         """Returns log-probabilities `[..., N]` of all labels, in nats.

@@ -6,9 +6,9 @@ import tensorflow as tf
 from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.tied import TiedHead
-from tf_hsm.heads.tree import TreeHead
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import quantized, regrouped_rows
-from tf_hsm.layers.arguments import check_tree
+from tf_hsm.layers.layer_arguments import check_tree
 from tf_hsm.runtime import kept_rows, private_keras, row_parts
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_hsm.layers import continued
 from tf_hsm.tree import kept_classes
-from tf_hsm.tree.pruning import pruned_tree
+from tf_hsm.tree.pruned_tree import pruned_tree
 
 
 class PrunedHead(NamedTuple):

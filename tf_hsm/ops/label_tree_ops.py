@@ -17,7 +17,7 @@ from tf_hsm.ops.log_probs import check_not_of_nodes, masked
 from tf_hsm.ops.row_update import RowUpdate, count_step
 from tf_hsm.ops.top_k import BeamTopK, TopK
 from tf_hsm.ops.train_step import step_arguments, weights_of_losses
-from tf_hsm.optimizers import in_place
+from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import (
     arguments,
     call,
@@ -132,7 +132,7 @@ def label_tree_train_step(
     update = RowUpdate(
         weights,
         biases,
-        in_place.get(optimizer),
+        in_place_rules.get(optimizer),
         stochastic_rounding,
         seed,
     )

@@ -7,7 +7,7 @@ import numbers
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.cost.gradients import exchanged_bytes, sparse_bytes
+from tf_hsm.cost.gradient_costs import exchanged_bytes, sparse_bytes
 from tf_hsm.cost.model import CostModel
 
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}

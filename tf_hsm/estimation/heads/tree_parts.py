@@ -7,11 +7,11 @@ import keras
 
 from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads import visits
-from tf_hsm.estimation.heads.head_type import Head, of_layer
+from tf_hsm.estimation.heads.head_type import HeadEstimate, of_layer
 from tf_hsm.estimation.heads.visits import Visits
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.estimation.setting import VARIABLE_BYTES
-from tf_hsm.estimation.variables import of_rows, part_with
+from tf_hsm.estimation.variable_parts import of_rows, part_with
 from tf_hsm.layers import LabelTree
 from tf_hsm.layers.quantized import check_policy
 from tf_hsm.runtime import quantized_rows
@@ -31,7 +31,7 @@ _RANKING_BYTES = 40
 # (cc/core/api/class_log_probs.cc).
 _STEP_BYTES = 32
 # For each logit, the loss of a quantized label tree has numbers of rows,
-# log-sigmoids and the steps of the op (tf_hsm/heads/quantized.py).
+# log-sigmoids and the steps of the op (tf_hsm/heads/quantized_losses.py).
 _LOGIT_BYTES = 100
 
 
@@ -86,7 +86,7 @@ class TreeOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class TreeHead(Head):
+class TreeEstimate(HeadEstimate):
     """`tf_hsm.layers.HierarchicalSoftmax`; docs/math.md has the formulas.
 
     Attributes:
@@ -227,7 +227,7 @@ class TreeHead(Head):
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelTreeHead(TreeHead):
+class LabelTreeEstimate(TreeEstimate):
     """`tf_hsm.layers.LabelTree`; docs/label_trees.md has the formulas.
 
     An example visits the root's group, and each group below which it has a
@@ -246,7 +246,7 @@ class LabelTreeHead(TreeHead):
     plan = (150, 8, 48)
 
     def parts(self, setting, width):
-        """See `Head.parts`."""
+        """See `HeadEstimate.parts`."""
         of_labels = self.visits.of_labels(setting.labels_per_example)
         return dataclasses.replace(self, visits=of_labels)._parts(
             setting, width
@@ -274,7 +274,7 @@ class LabelTreeHead(TreeHead):
 
 @of_layer.register
 def _of_label_tree(layer: LabelTree):
-    return LabelTreeHead(
+    return LabelTreeEstimate(
         layer.name,
         layer.num_classes,
         visits.of(layer.tree),
@@ -286,7 +286,7 @@ def label_tree(name, classes, counts, *, optimizer=None, use_bias=True):
     """Returns the head of a `Tree`, or of N labels in two levels."""
     found = visits.of(classes, counts)
     options = TreeOptions(optimizer, use_bias)
-    return LabelTreeHead(name, found.num_classes, found, options=options)
+    return LabelTreeEstimate(name, found.num_classes, found, options=options)
 
 
 def _seconds(cost, found, moved, machine):

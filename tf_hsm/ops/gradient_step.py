@@ -9,7 +9,7 @@ from tf_hsm.ops.row_update import (
     seed_of_step,
     variable_named,
 )
-from tf_hsm.optimizers import in_place
+from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import (
     arguments,
     call,
@@ -23,7 +23,7 @@ from tf_hsm.runtime import (
 _FIRST_TABLE = 1 << 30
 
 
-class Step:
+class GradientStep:
     """A step of an optimizer on the rows of a head, which may have parts.
 
     The forward computes losses, and changes nothing. The gradient of the losses
@@ -31,7 +31,7 @@ class Step:
     differentiated. All parts use the learning rate of the same step, which
     counts once:
 
-    >>> step = Step(optimizer, anchor)
+    >>> step = GradientStep(optimizer, anchor)
     >>> losses = step.counted(step.losses(weights, biases, inputs, forward))
 
     Two gradients of the same losses, by a persistent tape, are two steps.
@@ -59,7 +59,7 @@ class Step:
         self._stochastic_rounding = stochastic_rounding
         self._seed = seed
         self._scale = scale
-        self._rule = in_place.rule_of(optimizer)
+        self._rule = in_place_rules.rule_of(optimizer)
         self._begun = tf.identity(optimizer.iterations)
         # Whether another step came between the losses and their gradient.
         self._moved = None
@@ -176,7 +176,7 @@ class Step:
           ValueError: the table is not on a CPU.
         """
         variable = variable_named("table", table)
-        if not in_place.can_step_on_rows(self._optimizer, table):
+        if not in_place_rules.can_step_on_rows(self._optimizer, table):
             raise ValueError(
                 "the embedding can step in place on a CPU only, but its rows "
                 f"are on {variable.device or 'no known device'}; leave out the "
@@ -193,7 +193,7 @@ class Step:
         def gathered(anchor):
             def step(grads):
                 gradient = tf.IndexedSlices(self.unscaled(grads), rows)
-                made = in_place.step_on_rows(
+                made = in_place_rules.step_on_rows(
                     self._optimizer, table, gradient, self._rule, seed
                 )
                 with tf.control_dependencies([] if made is None else [made]):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tf_hsm.layers import continued, quantized
-from tf_hsm.layers.arguments import check_tree
+from tf_hsm.layers.layer_arguments import check_tree
 from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
 from tf_hsm.tree.check import check_not_pinned

@@ -5,7 +5,7 @@ import keras
 from tf_hsm import _checks
 from tf_hsm._compiled_model import is_on_devices
 from tf_hsm._units import read_amount
-from tf_hsm.cost.gradients import exchanged_bytes
+from tf_hsm.cost.gradient_costs import exchanged_bytes
 from tf_hsm.estimation.result import Replicas
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.replicated import is_over_replicas, num_replicas

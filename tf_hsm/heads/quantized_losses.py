@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.ops.label_tree import label_tree_log_prob
+from tf_hsm.ops.label_tree_ops import label_tree_log_prob
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest

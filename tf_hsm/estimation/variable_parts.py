@@ -5,7 +5,7 @@ import itertools
 import math
 from typing import NamedTuple
 
-from tf_hsm.cost.gradients import sparse_bytes
+from tf_hsm.cost.gradient_costs import sparse_bytes
 from tf_hsm.estimation import slots as all_slots
 from tf_hsm.estimation.part import NO_WORK
 from tf_hsm.estimation.setting import BYTES, VARIABLE_BYTES
