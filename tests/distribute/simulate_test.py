@@ -1,13 +1,9 @@
 """Simulated steps: what devices do with labels, against paths one by one."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from tests.support import trees
-from tests.support.pairs import all_pairs
-from tests.support.pictures import check as check_picture
 from tf_hsm.distribute import plan
 from tf_hsm.tree import Tree
 
@@ -176,37 +172,3 @@ def test_bad_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             p.simulate(**arguments)
-
-
-def test_plots(tmp_path):
-    pytest.importorskip("matplotlib")
-    for tree, count, options in all_pairs(
-        [Tree.two_level(1000), Tree.balanced(5, 5), trees.chain(40)],
-        [1, 3, 40],
-        [{}, {"batch": 100, "width": 4}],
-    ):
-        p = plan(tree, count, **options)
-        check_picture(p.plot())
-        check_picture(p.simulate(batch=9, steps=3).plot())
-    p = plan(Tree.two_level(1000), 3, batch=100, width=4)
-    pictures = []
-    for name in ("a.svg", "b.svg"):
-        p.plot(tmp_path / name)
-        pictures.append((tmp_path / name).read_bytes())
-    assert pictures[0] == pictures[1]
-    text = pictures[0].decode()
-    assert "1,000 classes over 3 devices" in text
-    assert f"{p.cost.largest_by_chance:.3f} by chance" in text
-    p.simulate().plot(tmp_path / "c.png")
-    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
-    for draw in (p.plot, p.simulate().plot):
-        with pytest.raises(ValueError, match="its suffix must be one of"):
-            draw(tmp_path / "a.xyz")
-
-
-def test_no_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    p = plan(Tree.two_level(10), 2)
-    for draw, name in ((p.plot, "Plan"), (p.simulate([[1]]).plot, "Simu")):
-        with pytest.raises(ImportError, match=name + ".*pip install"):
-            draw()

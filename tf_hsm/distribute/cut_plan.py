@@ -14,7 +14,6 @@ from tf_hsm.distribute.plan_devices import (
     devices_of_replicas,
 )
 from tf_hsm.distribute.plan_layout import PlanLayout
-from tf_hsm.distribute.plan_plot import plot_plan
 from tf_hsm.distribute.plan_report import report
 from tf_hsm.distribute.planned_step import Step
 from tf_hsm.distribute.shard import Shard
@@ -149,21 +148,6 @@ class Plan(Immutable):
             has no class that occurs.
         """
         return simulate(self, batches, counts, batch, steps, seed, shard)
-
-    def plot(self, path=None):
-        """Draws the shares of the devices, and the top beside them.
-
-        Args:
-          path: the file to write, .png, .svg or .pdf; or None.
-
-        Returns:
-          A `matplotlib.figure.Figure`.
-
-        Raises:
-          ImportError: matplotlib, an optional extra, is not installed.
-          ValueError: matplotlib knows no format of the suffix of `path`.
-        """
-        return plot_plan(self, path)
 
     def weight_rows_of(self, shard=None) -> np.ndarray:
         """Returns the rows of the tree's weights that a part has, `[n]`.

@@ -6,7 +6,6 @@ import numpy as np
 
 from tf_hsm._units import digits, of_bytes
 from tf_hsm.distribute.planned_step import Step
-from tf_hsm.distribute.simulation_plot import plot_simulation
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,21 +115,6 @@ class Simulation:
             "that the slowest takes"
         )
         return "\n".join(lines)
-
-    def plot(self, path=None):
-        """Draws the devices, and how far the slowest is from the mean.
-
-        Args:
-          path: the file to write, .png, .svg or .pdf; or None.
-
-        Returns:
-          A `matplotlib.figure.Figure`.
-
-        Raises:
-          ImportError: matplotlib, an optional extra, is not installed.
-          ValueError: matplotlib knows no format of the suffix of `path`.
-        """
-        return plot_simulation(self, path)
 
 
 def _largest(values):
