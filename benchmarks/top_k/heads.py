@@ -34,17 +34,13 @@ _MEAN_SQUARE = 1 / 12
 
 
 class Head(NamedTuple):
-    """A head and inputs `[n, D]`; has `sizes` and `dtype`, as a `Case` has.
-
-    `labels` `[n]` are the classes of the inputs, or None.
-    """
+    """A head and inputs `[n, D]`; has `sizes` and `dtype`, as a `Case` has."""
 
     tree: tf_hsm.Tree
     parameters: implementations.Parameters
     inputs: tf.Tensor
     sizes: workloads.Workload
     dtype: str
-    labels: np.ndarray | None = None
 
 
 def make(source, batches, settings):
@@ -53,7 +49,7 @@ def make(source, batches, settings):
     Args:
       source: what makes the head.
       batches: how many inputs the calls are given.
-      settings: `timing.Settings`; implementations and phases are not used.
+      settings: `timing.Settings`; its implementations are not used.
 
     Returns:
       (`Head`, `limits.Limits`, None), or (None, None, why it is refused).
@@ -119,20 +115,14 @@ class RandomSource(NamedTuple):
             return None, refusal
         limits.take(num_bytes)
         parameters = implementations.make_parameters(tree.num_rows, self.case)
-        case, labels = self.inputs_case(num_inputs), None
+        # All inputs are one batch, with a label for each.
+        case = dataclasses.replace(self.case, batch=num_inputs)
         if self.is_peaked:
             (labels,) = workloads.draw_labels(case, 1)
             inputs = _peaked(case, tree, labels, parameters.weights, self.peak)
         else:
             inputs = implementations.make_inputs(case)
-        return (
-            Head(tree, parameters, inputs, case.sizes, case.dtype, labels),
-            None,
-        )
-
-    def inputs_case(self, num_inputs):
-        """The case with all inputs as one batch, and a label for each."""
-        return dataclasses.replace(self.case, batch=num_inputs)
+        return Head(tree, parameters, inputs, case.sizes, case.dtype), None
 
 
 def _peaked(case, tree, classes, weights, peak):

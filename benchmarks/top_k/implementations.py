@@ -46,14 +46,10 @@ def step_bytes(name, head, batch):
     """Estimates what a call needs beside the parameters."""
     if name in (LOG_PROBS, FULL):
         # A number for each class; the full softmax also has its logits.
-        return (1 + (name == FULL)) * full_bytes(head, batch)
+        itemsize = max(4, implementations.itemsize(head))
+        numbers = batch * head.sizes.num_classes
+        return (1 + (name == FULL)) * numbers * itemsize
     return _NODE_BYTES * min(batch * head.tree.num_groups, MAX_OPEN)
-
-
-def full_bytes(head, batch):
-    """The bytes of a number for each class and input."""
-    itemsize = max(4, implementations.itemsize(head))
-    return batch * head.sizes.num_classes * itemsize
 
 
 def step_seconds(name, head, batch, rates):

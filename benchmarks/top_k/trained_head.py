@@ -55,7 +55,7 @@ class TrainedSource(NamedTuple):
             )
         shape = (settings.batch_size, settings.steps)
         windows = batches.Windows(text.valid, *shape, "held-out text")
-        inputs, labels = _hidden_vectors(model, windows, num_inputs)
+        inputs = _hidden_vectors(model, windows, num_inputs)
         sizes = workloads.Workload(
             layer.tree.num_classes, inputs.shape[1], num_inputs
         )
@@ -65,17 +65,15 @@ class TrainedSource(NamedTuple):
             inputs,
             sizes,
             layer.variable_dtype,
-            labels,
         ), None
 
 
 def _hidden_vectors(model, windows, num_inputs):
-    """Returns `[num_inputs, D]`, or as many as the text has, and labels."""
+    """Returns `[num_inputs, D]`, or as many as the text has."""
     recurrent.reset_states(model)
     body = model_lib.body(model)
     num = min(math.ceil(num_inputs / windows[0][0].size), len(windows))
     hidden = np.concatenate([np.array(body(windows[i][0])) for i in range(num)])
     hidden = hidden.reshape(-1, hidden.shape[-1])
-    labels = np.concatenate([np.ravel(windows[i][1]) for i in range(num)])
     order = np.random.default_rng(0).permutation(len(hidden))[:num_inputs]
-    return tf.constant(hidden[order]), labels[order]
+    return tf.constant(hidden[order])
