@@ -7,18 +7,13 @@ from tf_hsm.estimation.machine import Machine
 from tf_hsm.estimation.part import Part, Product, Work
 from tf_hsm.estimation.setting import Setting
 
-_MACHINE = Machine.from_dict(
-    {
-        "flops": {"float32": 1e9, "bfloat16": 4e9},
-        "read_write": 1e8,
-        "op": 1e-3,
-    }
-)
-
 
 def _machine(**numbers):
     numbers = {"flops": 1e9, "read_write": 1e8, "op": 0, **numbers}
     return Machine.from_dict(numbers)
+
+
+_MACHINE = _machine(flops={"float32": 1e9, "bfloat16": 4e9}, op=1e-3)
 
 
 def _setting(compute_dtype="float32"):
@@ -66,9 +61,7 @@ def test_what_a_part_says_itself_is_shared_among_the_passes():
 
 
 def test_products_take_their_own_time_and_the_rest_its():
-    own = Machine.from_dict(
-        {"flops": 1e9, "read_write": 1e8, "half": 100, "op": 0}
-    )
+    own = _machine(half=100)
     product = Product(100, 1000, 1000, count=3)
     moved = 3 * 4 * (100 * 1000 * 2 + 1000**2)
     work = Work(product.flops + 5e8, moved + 1e8, 10, products=(product,))
@@ -81,9 +74,7 @@ def test_products_take_their_own_time_and_the_rest_its():
 
 
 def test_new_memory_is_filled_at_its_own_rate():
-    own = Machine.from_dict(
-        {"flops": 1e9, "read_write": 1e8, "fresh": 1e7, "op": 0}
-    )
+    own = _machine(fresh=1e7)
     work = Work(0, 3e8, new=1e8)
     assert step_time.of_work(work, own, "float32") == pytest.approx(2 + 10)
 

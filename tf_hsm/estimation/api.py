@@ -172,6 +172,8 @@ def estimate(
         if trains and not can_train:
             without = dataclasses.replace(setting, slots=slots.of(None))
             return figures(head, without)
+        # Without an optimizer, a head that can train keeps its backward here:
+        # `step_time` splits the time of both passes by their work.
         if trains or not can_train:
             parts = _from_first_trained(parts)
         seconds = step_time.seconds(parts, machine, setting)

@@ -40,7 +40,7 @@ def find(body, head, memory, what, arguments):
     """Returns what `largest` does, and the `Estimate` for it."""
     _check(body, head, what, arguments)
     memory = read_amount("memory", memory, "B")
-    # It is not measured, and no other is looked at.
+    # Without a batch it is 1, which `make` replaces to find the largest batch.
     arguments = {"batch": 1, **arguments, "memory": memory}
     text, unit = None, 1
     if what == "width" and body is not None:

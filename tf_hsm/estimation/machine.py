@@ -191,7 +191,7 @@ _SHEETS = {
 }
 
 
-def _machine_of(name, sheet):
+def _of_sheet(name, sheet):
     types = ("float32", "float16", "bfloat16", "float64")
     *teraflops, gigabytes, memory = sheet
     bandwidth = 1e9 * _STREAM_SHARE * gigabytes
@@ -222,5 +222,5 @@ MACHINES = {
         cost_model=CostModel(),
         source="measured there when it was idle",
     ),
-    **{name: _machine_of(name, sheet) for name, sheet in _SHEETS.items()},
+    **{name: _of_sheet(name, sheet) for name, sheet in _SHEETS.items()},
 }

@@ -57,7 +57,7 @@ _SPARSE = {
 _OTHER = _Update(4, 24, 6)
 _OPS = 12  # kernels for a variable
 _OF_ROWS = tuple(getattr(optimizers, name) for name in optimizers.__all__)
-# Optimizers of this package whose updates have the figures of Keras' others.
+# Optimizers of this package whose updates have the figures of one of Keras.
 _ALIKE = {"LazyAdam": "Adam", "RowwiseAdagrad": "Adagrad"}
 
 

@@ -63,7 +63,8 @@ class Body:
         tied = {
             id(layer.tied_to)
             for layer in private_keras.layers_of(model)
-            if isinstance(layer, HierarchicalSoftmax) and layer.tied_to
+            if isinstance(layer, HierarchicalSoftmax)
+            and layer.tied_to is not None
         }
         return _Walk(setting, dtype, tied).parts(model, shapes, has_head)
 

@@ -66,7 +66,7 @@ def weighted(output, product_sizes, setting, below, activation, use_bias):
       output: the shape of the output, which is kept.
       product_sizes: m, n, k and, for several products, their count.
       setting: the `Setting`.
-      below: the numbers of the inputs' gradient.
+      below: how many numbers the gradient of the inputs has.
       activation: its name.
       use_bias: whether a bias is added.
     """
@@ -260,15 +260,14 @@ def _grouped_query(layer, shapes, output, setting):
 
 def _attention(shapes, output, setting, heads, groups, widths, dropout):
     """Attention as Keras runs it: scores in memory."""
-    queries, values = shapes[0], shapes[1] if len(shapes) > 1 else shapes[0]
-    keys = shapes[2] if len(shapes) > 2 else values
+    queries, values = shapes[0], shapes[-1]  # keys are made of values too
     size, batch = setting.compute_itemsize, queries[0]
     asked, given = batch * queries[1], batch * values[1]
     (key_width, value_width), width = widths, output[-1]
     # Projections of queries, keys, values and of what comes out.
     projections = [
         (asked, heads * key_width, queries[-1]),
-        (given, groups * key_width, keys[-1]),
+        (given, groups * key_width, values[-1]),
         (given, groups * value_width, values[-1]),
         (asked, width, heads * value_width),
     ]
@@ -302,7 +301,6 @@ def _attention(shapes, output, setting, heads, groups, widths, dropout):
 
 
 _FORMULAS = {
-    layers.InputLayer: _reshaped,
     layers.Dense: _dense,
     layers.Embedding: _embedding,
     **dict.fromkeys(_CELLS, _recurrent),

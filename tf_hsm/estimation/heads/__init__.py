@@ -1,7 +1,7 @@
 """What heads need: softmaxes over many classes, with their losses.
 
-Each module has a head, registers in `of_layer` the layer that the head
-estimates, and has the function that makes the head of a name.
+The module of a head registers in `of_layer` the layer that the head estimates,
+and has the function that makes the head of a name.
 """
 
 import inspect
@@ -140,10 +140,15 @@ def read(value, num_classes, options):
       value: as for `of`, or a name; None: "hierarchical" if `num_classes` is
         given, else no head.
       num_classes: N, or None.
-      options: options of `head`, of which those that are not None are given.
+      options: keyword arguments of `head`, by name. An argument that the user
+        left out is None.
 
     Returns:
       A `HeadEstimate`, or None.
+
+    Raises:
+      TypeError: `value` is no head.
+      ValueError: the arguments contradict each other.
     """
     if value is None and num_classes is not None:
         value = "hierarchical"
@@ -154,7 +159,9 @@ def read(value, num_classes, options):
     ]
     if value is None:
         if given:
-            raise ValueError(f"{given[0]} is given, but no head that it is for")
+            raise ValueError(
+                f"{given[0]} applies to a head, but no head was given"
+            )
         return None
     if isinstance(value, str):
         if num_classes is None:

@@ -111,7 +111,9 @@ class AdaptiveHead(HeadEstimate):
 
     def _cluster(self, name, tree, counts, options):
         found = visits.of(tree, counts)
-        return TreeEstimate(f"{self.name} {name}", 0, found, options=options)
+        return TreeEstimate(
+            f"{self.name} {name}", found.num_classes, found, options=options
+        )
 
 
 def _projection(name, setting, width, narrow):
@@ -140,7 +142,8 @@ def _of_adaptive_softmax(
     if counts is None and spec.ranked_counts is not None:
         counts = spec.ranked_counts
     elif counts is None or isinstance(counts, str):
-        counts = visits.counts_of(counts or "zipf", num_classes)
+        counts = "zipf" if counts is None else counts
+        counts = visits.counts_of(counts, num_classes)
     else:
         counts = np.sort(_checks.check_counts(counts, num_classes))[::-1]
     return AdaptiveHead(

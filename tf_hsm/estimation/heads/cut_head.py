@@ -61,11 +61,14 @@ class CutHead(HeadEstimate):
         is_here = (groups >= first) & (groups < first + fullest.num_units)
         # Examples of all replicas come to a shard.
         of_shard = setting.share(share * replicas)
-        name = f"shard of {len(costs)}"
+        name, own = f"shard of {len(costs)}", self.options
+        whole = visits.of(plan.tree, self.counts)
+        at_top = self._visits(whole, groups < 0, 1.0)
+        at_shard = self._visits(whole, is_here, share)
         below = setting.tokens * sum(cost.examples_share for cost in costs)
         return [
-            *self._part("top", groups < 0, 1.0, top, of_top, width),
-            *self._part(name, is_here, share, self.options, of_shard, width),
+            *self._part("top", at_top, top, of_top, width),
+            *self._part(name, at_shard, own, of_shard, width),
             network_part(
                 self.name,
                 setting,
@@ -76,22 +79,26 @@ class CutHead(HeadEstimate):
             ),
         ]
 
-    def _part(self, name, is_here, share, options, setting, width):
-        """Some of the groups, which a share of all labels visits."""
-        if not is_here.any():
-            return []
-        whole = visits.of(self.plan.tree, self.counts)
+    def _visits(self, whole, is_here, share):
+        """Returns the `Visits` of some groups by a share of all labels."""
         fanouts = whole.fanouts[is_here]
         num_rows = int(fanouts.sum())
         # A group has a class for each row that is above no group.
         num_nodes = num_rows * (1 + self.plan.tree.pinned)
-        found = visits.Visits(
+        return visits.Visits(
             num_nodes - fanouts.size + 1,
             num_rows,
             fanouts,
             np.minimum(whole.masses[is_here] / max(share, 1e-300), 1),
         )
-        head = TreeEstimate(f"{self.name} {name}", 0, found, options=options)
+
+    def _part(self, name, found, options, setting, width):
+        """Returns the part of the groups of `found`, if there are any."""
+        if not found.fanouts.size:
+            return []
+        head = TreeEstimate(
+            f"{self.name} {name}", found.num_classes, found, options=options
+        )
         return head.parts(setting, width)
 
 

@@ -49,8 +49,12 @@ class EmbeddingHead(HeadEstimate):
         return head.parts(setting.of_examples(batch), 0)
 
     def _parts(self, setting, width):
-        name = f"{self.name} tree"
-        tree = TreeEstimate(name, 0, self.visits, options=self.options)
+        tree = TreeEstimate(
+            f"{self.name} tree",
+            self.num_classes,
+            self.visits,
+            options=self.options,
+        )
         return [self._looked_up(setting), *tree.parts(setting, self.width)]
 
     def _looked_up(self, setting):

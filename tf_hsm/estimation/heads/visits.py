@@ -19,8 +19,8 @@ class Visits:
     Attributes:
       num_classes: N.
       num_rows: of the weights: R, or G of a pinned tree.
-      fanouts: `[G]`, of these the rows of each group.
-      masses: `[G]`, the probability that the path of a label visits each.
+      fanouts: `[G]`, the rows of each group.
+      masses: `[G]`, the probability that the path of a label visits a group.
     """
 
     num_classes: int
@@ -57,16 +57,17 @@ class Visits:
 def of(classes, counts=None):
     """Returns the `Visits` of a `Tree`, or of N classes in two levels.
 
-    Those of N classes are those of `Tree.two_level(N)`, without its arrays.
+    N classes have the visits of `Tree.two_level(N)`, whose arrays are not made.
 
     Args:
       classes: a `Tree`, or N.
-      counts: None for the counts of the tree, or labels that are all alike if
-        it has none; "zipf" if class c occurs 1 / (c + 1) times as often as
-        class 0; or how often each does, `[N]`.
+      counts: None for the counts of the tree, or equal counts if the tree has
+        none; "zipf" if class c occurs 1 / (c + 1) times as often as class 0;
+        or how often each class occurs, `[N]`.
 
     Raises:
-      ValueError: counts are neither.
+      TypeError: counts are no numbers.
+      ValueError: counts are another text, or numbers out of range.
     """
     shares = counts_of(counts, num_classes_of(classes))
     if isinstance(classes, Tree):
