@@ -120,7 +120,7 @@ def of(value):
     if isinstance(value, Tree):
         return head(value)
     if isinstance(value, keras.layers.Dense):
-        return flat_heads.FullHead(value.name, value.units, value.use_bias)
+        return flat_heads.FullEstimate(value.name, value.units, value.use_bias)
     found = of_layer(value)
     if found is not None:
         return found

@@ -23,7 +23,7 @@ _INT64 = 1 << 63
 
 
 @dataclasses.dataclass(frozen=True)
-class AdaptiveHead(HeadEstimate):
+class AdaptiveEstimate(HeadEstimate):
     """`tf_hsm.layers.AdaptiveSoftmax` (Grave et al., 2016).
 
     Over replicas, its parts belong to the replica whose tails have the most
@@ -146,7 +146,7 @@ def _of_adaptive_softmax(
         counts = visits.counts_of(counts, num_classes)
     else:
         counts = np.sort(_checks.check_counts(counts, num_classes))[::-1]
-    return AdaptiveHead(
+    return AdaptiveEstimate(
         layer.name,
         num_classes,
         spec,

@@ -20,7 +20,7 @@ from tf_hsm.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
-class CutHead(HeadEstimate):
+class CutEstimate(HeadEstimate):
     """`HierarchicalSoftmax(tree, devices=...)`; see docs/distribution.md.
 
     Its parts are the top, which is beside the body; the fullest shard, which
@@ -112,7 +112,7 @@ def _of_hierarchical_softmax(layer: HierarchicalSoftmax):
     if plan is None:
         found = visits.of(layer.tree)
         return TreeEstimate(layer.name, layer.num_classes, found, **options)
-    return CutHead(
+    return CutEstimate(
         layer.name,
         layer.num_classes,
         plan,
@@ -156,7 +156,7 @@ def hierarchical(
     tree = classes if isinstance(classes, Tree) else Tree.two_level(classes)
     counts = visits.counts_of(counts, tree.num_classes)
     plan = distribute.plan(tree, shards, counts=counts)
-    return CutHead(
+    return CutEstimate(
         name, tree.num_classes, plan, counts, network, options=options
     )
 

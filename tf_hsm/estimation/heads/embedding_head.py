@@ -18,7 +18,7 @@ from tf_hsm.layers import EmbeddingSoftmax
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingHead(HeadEstimate):
+class EmbeddingEstimate(HeadEstimate):
     """`tf_hsm.layers.EmbeddingSoftmax`.
 
     Attributes:
@@ -87,7 +87,7 @@ class EmbeddingHead(HeadEstimate):
 
 @of_layer.register
 def _of_embedding_softmax(layer: EmbeddingSoftmax):
-    return EmbeddingHead(
+    return EmbeddingEstimate(
         layer.name,
         layer.num_classes,
         visits.of(layer.tree),

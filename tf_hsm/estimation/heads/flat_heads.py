@@ -20,7 +20,7 @@ _MAP_OPS = (25, 60)
 
 
 @dataclasses.dataclass(frozen=True)
-class FullHead(HeadEstimate):
+class FullEstimate(HeadEstimate):
     """A Dense layer over all classes, and the cross-entropy of its logits.
 
     Attributes:
@@ -92,7 +92,7 @@ class SampledEstimate(HeadEstimate):
 
 
 @dataclasses.dataclass(frozen=True)
-class BaselineHead(HeadEstimate):
+class BaselineEstimate(HeadEstimate):
     """A loss of `tf_hsm.baselines` on variables `[R, D]` and `[R]`.
 
     Attributes:
@@ -161,9 +161,9 @@ def _of_sampled_softmax(layer: SampledSoftmax):
 
 
 def full(name, classes, counts, *, use_bias=True):
-    """Returns the `FullHead` of N classes, or of the classes of a `Tree`."""
+    """Returns the `FullEstimate` of N classes, or of a `Tree`'s classes."""
     del counts
-    return FullHead(name, visits.num_classes_of(classes), use_bias)
+    return FullEstimate(name, visits.num_classes_of(classes), use_bias)
 
 
 def sampled(name, classes, counts, **options):
@@ -189,6 +189,6 @@ def baseline(name, classes, counts):
         root, *below = found.fanouts.tolist()
         widest = (root, max(below)) if below else (root,)
         num_groups = (1, len(below)) if below else (1,)
-    return BaselineHead(
+    return BaselineEstimate(
         name, found.num_classes, name, found.num_rows, widest, num_groups
     )
