@@ -74,6 +74,7 @@ def tree_tensors(tree, near=None, nodes=False):
         of a cluster that has it; else on this machine's.
       nodes: whether labels are rows, of inner nodes too, instead of classes.
     """
+    check_is_tree(tree)
     return _labelled_tensors(TreeTensors, tree, near, nodes)
 
 
