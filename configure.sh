@@ -97,9 +97,10 @@ own_gpus() {
   printf '%s\n' $caps | paste -sd,
 }
 
-# Sets `nvcc` to the first one that works, or to nothing if no GPU kernels are to
-# be built; `gpus` to the architectures of this machine's GPUs, or to nothing for
-# those of a release; and `gpu` to what follows for the GPU kernels, and why.
+# Sets `nvcc` to the first nvcc that works, or to nothing if no GPU kernels are to
+# be built. Sets `gpus` to the architectures of this machine's GPUs, or to nothing
+# for the architectures of a release. Sets `gpu` to a sentence on what is built,
+# and why.
 choose_nvcc() {
   local candidate why reason
   nvcc='' gpus=''

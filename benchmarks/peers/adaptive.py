@@ -11,7 +11,7 @@ from benchmarks.peers import ours
 class Implementation:
     """`tf_hsm.layers.AdaptiveSoftmax` on the classes of a workload.
 
-    The spec is that of `torch_adaptive`.
+    Takes the same spec as `torch_adaptive`.
     """
 
     def __init__(self, spec):

@@ -1,4 +1,4 @@
-"""Our label tree and those of napkinXC, Omikuji and PECOS on equal examples."""
+"""Our label tree beside napkinXC, Omikuji and PECOS on equal examples."""
 
 import pathlib
 import sys

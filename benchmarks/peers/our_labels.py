@@ -13,7 +13,7 @@ _BATCH, _EPOCHS = 100, 10
 
 
 class Implementation:
-    """See `common.peer_process`; the spec is that of `label_trees`."""
+    """See `common.peer_process`; `label_trees` makes the spec."""
 
     def __init__(self, spec):
         """Reads the examples."""

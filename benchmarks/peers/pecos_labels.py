@@ -11,7 +11,7 @@ from benchmarks.peers import label_runs
 
 
 class Implementation:
-    """See `common.peer_process`; the spec is that of `label_trees`."""
+    """See `common.peer_process`; `label_trees` makes the spec."""
 
     def __init__(self, spec):
         """Reads the examples."""

@@ -74,7 +74,7 @@ STOCK = {
 
 
 def split_variables(layer):
-    """Those that the layer's optimizer updates, and those of the model."""
+    """Lists the variables that the layer's and the model's optimizer update."""
     rows = [] if layer.optimizer is None else layer.row_variables()
     known = {id(v) for v in [*rows, layer.in_place.anchor]}
     return rows, [v for v in layer.trainable_variables if id(v) not in known]

@@ -87,7 +87,7 @@ def data_of(form, change, classes=None):
 
 
 def assert_same_state(new, old, rows):
-    """All weights, kept rows and slots are those of the old model."""
+    """All weights, kept rows and slots equal the old model's."""
     # Both build their optimizers in the order of their layers.
     optimizers = [[new.optimizer, old.optimizer]]
     heads = head_of(new), head_of(old)

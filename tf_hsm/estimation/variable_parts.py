@@ -48,8 +48,8 @@ def part_with(
       own: the optimizer of `tf_hsm.optimizers` with which the backward updates
         the variables; None: the optimizer of the model does.
       index_bytes: bytes of the number of a row in a sparse gradient.
-      by_blocks: whether the variables are those of a layer of this package,
-        which fills a large one a block of rows at a time.
+      by_blocks: whether a layer of this package makes the variables, which
+        fills a large one a block of rows at a time.
       is_random: whether the numbers begin at random, not at zero.
     """
     slots = setting.slots if own is None else all_slots.of(own)

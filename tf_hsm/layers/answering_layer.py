@@ -321,8 +321,9 @@ class AnsweringLayer(keras.layers.Layer):
           config: a configuration of Keras, of which only the mode counts.
 
         Raises:
-          NotImplementedError: the layer is tied, or its variables are not
-            float32 or not on CPUs, or it is a `SampledSoftmax`.
+          NotImplementedError: the layer has tied_to, is a `SampledSoftmax`, or
+            has variables that are not float32 or not on CPUs. Keras expects
+            this type: its `model.quantize` warns and goes on.
           ValueError: the layer is not built, or is quantized already; a weight
             is not finite; or other workers have some of the rows.
         """
@@ -332,7 +333,7 @@ class AnsweringLayer(keras.layers.Layer):
 
     def _no_quantized_form(self):
         """Returns why the layer has no weights in 8 or 4 bits, or None."""
-        return self.tied_to and "its rows are those of an embedding (tied_to)"
+        return self.tied_to and "tied_to shares the rows of an Embedding"
 
     def _device_names(self):
         """Returns the names of the devices of shards or tails, if any."""

@@ -228,7 +228,7 @@ def label_tree_top_k(
         masked = NO_MASK
         if mask is not None:
             masked = mask.search_arguments(tree, weights)
-        found = call.call_down(
+        found = call.down_tree(
             "tf_hsm_top_k",
             weights,
             biases,
@@ -287,7 +287,7 @@ def label_tree_log_prob(
     check_not_of_nodes(nodes, allowed)
     classes = arguments.integers(classes, "classes")
     with _place(weights, tree):
-        log_probs = call.call_down(
+        log_probs = call.down_tree(
             "tf_hsm_class_log_probs",
             weights,
             biases,

@@ -59,7 +59,7 @@ def hierarchical_softmax_log_probs(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape does not fit; the message names the argument.
     """
-    return call.call_down(
+    return call.down_tree(
         "tf_hsm_log_probs",
         weights,
         biases,
@@ -126,7 +126,7 @@ def hierarchical_softmax_log_prob(
     classes = arguments.integers(classes, "classes")
     place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
     with place:
-        log_probs = call.call_down(
+        log_probs = call.down_tree(
             "tf_hsm_class_log_probs",
             weights,
             biases,

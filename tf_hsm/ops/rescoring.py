@@ -147,7 +147,7 @@ def _log_probs(originals, biases, classes, inputs, tree, optional, options):
         return visited_rows.log_probs(
             originals, biases, classes, inputs, tree, optional, options
         )
-    return call.call_down(
+    return call.down_tree(
         "tf_hsm_class_log_probs",
         originals,
         biases,

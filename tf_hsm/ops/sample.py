@@ -112,7 +112,7 @@ def hierarchical_softmax_sample(
         )
         shape = [tf.shape(inputs)[:-1], tf.shape(drawn)[1:]]
         return tf.reshape(drawn, tf.concat(shape, 0))
-    return call.call_down(
+    return call.down_tree(
         "tf_hsm_sample",
         weights,
         biases,

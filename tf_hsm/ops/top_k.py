@@ -223,7 +223,7 @@ def _search(
     if mask is not None:
         allowed = mask.search_arguments(tree, weights)
     with place:
-        return call.call_down(
+        return call.down_tree(
             "tf_hsm_top_k",
             weights,
             biases,

@@ -78,7 +78,7 @@ def forward(name, weights, biases, inputs, optional=None, **others):
     )
 
 
-def call_down(
+def down_tree(
     name,
     weights,
     biases,

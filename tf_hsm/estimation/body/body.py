@@ -131,7 +131,7 @@ def dense(inputs, units, setting):
 
 
 class _Walk:
-    """Goes along the calls of a model, and of those within.
+    """Walks the calls of a model, and of the models within it.
 
     Args:
       setting: the `Setting`.

@@ -193,8 +193,8 @@ class TreeEstimate(HeadEstimate):
     def _step_bytes(self, setting, width):
         """Returns what a step has beside losses, dx and its plan, a dict.
 
-        The names of bytes are those of a `Part`; "forward" and "backward" are
-        how often each pass computes the products of the logits.
+        Bytes have the names that a `Part` gives them. "forward" and "backward"
+        are how often each pass computes the products of the logits.
         """
         batch, size = setting.tokens, setting.accumulator_itemsize
         probs = size * self.visits.logits(batch)
