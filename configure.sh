@@ -8,9 +8,10 @@
 #   TF_HSM_CUDA=0 ./configure.sh              leaves the GPU kernels out
 #   TF_HSM_CUDA=1 ./configure.sh              builds them without a GPU too, and
 #                                             fails if no nvcc works
+#   TF_HSM_GPUS=80,90 ./configure.sh          chooses the architectures of GPUs
 #
 # Unless TF_HSM_CUDA is set, GPU kernels are built if the machine has a GPU and an
-# nvcc, for the architecture of its GPU.
+# nvcc. They are for the architecture of its GPU, unless TF_HSM_GPUS is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -97,6 +98,17 @@ own_gpus() {
   printf '%s\n' $caps | paste -sd,
 }
 
+# Ends with a sentence unless TF_HSM_GPUS names architectures of this nvcc.
+check_gpus() {
+  local nvcc=$1 known cap
+  known=" $("$nvcc" --list-gpu-code | sed -n 's/^sm_//p' | sort -n | paste -sd' ') "
+  for cap in ${TF_HSM_GPUS//,/ }; do
+    [[ $known == *" $cap "* ]] && ((cap >= 75)) ||
+      die "TF_HSM_GPUS is '$TF_HSM_GPUS', but '$cap' is no architecture from 75" \
+        "on that $nvcc knows:$known"
+  done
+}
+
 # Sets `nvcc` to the first nvcc that works, or to nothing if no GPU kernels are to
 # be built. Sets `gpus` to the architectures of this machine's GPUs, or to nothing
 # for the architectures of a release. Sets `gpu` to a sentence on what is built,
@@ -124,7 +136,12 @@ choose_nvcc() {
     why=$(why_not_nvcc "$candidate")
     if [[ -z $why ]]; then
       nvcc=$candidate
-      if has_gpu; then gpus=$(own_gpus "$nvcc"); fi
+      if [[ -n ${TF_HSM_GPUS:-} ]]; then
+        check_gpus "$nvcc"
+        gpus=$TF_HSM_GPUS
+      elif has_gpu; then
+        gpus=$(own_gpus "$nvcc")
+      fi
       gpu="GPU kernels for ${gpus:+sm_${gpus//,/, sm_}}"
       if [[ -z $gpus ]]; then gpu+='sm_75, sm_80, sm_90 and PTX'; fi
       gpu+=", $reason; CUDA $(cuda_release "$nvcc"), $nvcc"

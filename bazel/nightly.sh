@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What takes too long for .ci/run: the C++ tests, and every op from Python, with
-# usual and with hostile arguments, with the sanitizers; then every fuzz target.
+# What takes too long for .ci/run: the wheel for every GPU; the C++ tests, and every
+# op from Python, with usual and with hostile arguments, with the sanitizers; then
+# every fuzz target.
 #
 #   bazel/nightly.sh [SECONDS]    of each fuzz target; 300 unless given
 #
@@ -19,6 +20,10 @@ step() {
   printf '=== %s took %d s\n' "$name" $((SECONDS - start))
 }
 
+if command -v nvcc >/dev/null; then
+  step 'wheel for every GPU' bash -c \
+    'TF_HSM_CUDA=1 ./configure.sh && bazel build --config=all_gpus //:wheel'
+fi
 step configure env TF_HSM_CUDA=0 ./configure.sh
 step 'asan and ubsan' bazel test --config=asan --config=ubsan //cc/... \
   //tests/ops:{every_op,hostile,hostile_forest,hostile_inference}_test \
