@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_hsm.layers import continued
-from tf_hsm.tree import kept_classes
-from tf_hsm.tree.pruned_tree import pruned_tree
+from tf_hsm.tree import kept_classes, pruned_tree
 
 
 class PrunedHead(NamedTuple):
@@ -35,13 +34,13 @@ def prune(layer, keep, merge, counts, config=None, drop="collapse"):
       counts: `[N]`, or None.
       config: a function from the `PrunedTree` to what changes in the layer's
         config; None: the tree.
-      drop: what `pruned_tree` does without `merge`.
+      drop: what `pruned_tree.prune` does without `merge`.
     """
     tree = continued.only_head(layer, "prune", "smaller").tree
     if counts is None:
         counts = tree.counts
     keep, counts = kept_classes.read(keep, tree.num_classes, counts)
-    pruned = pruned_tree(tree, keep, "merge" if merge else drop)
+    pruned = pruned_tree.prune(tree, keep, "merge" if merge else drop)
     config = config or (lambda found: {"tree": found.tree.get_config()})
     made = continued.make(
         layer,

@@ -3,184 +3,87 @@
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree import new_classes
+from tf_hsm.tree import new_classes, row_map
 from tf_hsm.tree.arrays import row_groups
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.huffman import huffman, huffman_arrays
 from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
 from tf_hsm.tree.builders.nodes import from_parents
 from tf_hsm.tree.memory import check_fits
-from tf_hsm.tree.row_map import map_rows
 
 _NODE_BYTES = 150  # The most that a row takes while a tree grows.
 # As of `from_counts`: long enough to stream, short enough for few to be read.
 _LARGEST_FANOUT = 256
 
 
-class TreeGrowth:
-    """The methods of `Tree` that make a tree for more classes, or better."""
+def grow(tree, classes, near, branch, max_fanout):
+    """Returns a tree with new classes: see `Tree.grow`."""
+    _refuse_pinned(tree)
+    known = None if tree.names is None else tree.names[tree.class_rows]
+    added = new_classes.read(classes, known)
+    check_fits(
+        f"there are {added.size} new classes",
+        tree.num_rows + 2 * added.size,
+        _NODE_BYTES,
+    )
+    places = _places(tree, added, near, branch, max_fanout)
+    grown = tree._of(*_with_nodes(tree, added, *places))
+    if tree.counts is None:
+        return grown
+    new = np.zeros(added.size, np.int64)
+    new = new if added.counts is None else added.counts
+    return grown.with_counts(np.append(tree.counts, new))
 
-    def grow(self, classes, *, near=None, branch=False, max_fanout=None):
-        """Returns a tree with new classes beside the classes of this one.
 
-        Old classes keep their numbers 0 to N - 1, their names and their paths,
-        and new ones are N to N + M - 1. Each new leaf is at the end of its
-        group, or of a new one, and all other groups stay as they are: so do the
-        log-probabilities in them, to the bit, if their rows keep their values.
-        `tf_hsm.layers.HierarchicalSoftmax.grow` sees to that.
+def rebalance(tree, counts, branching):
+    """Returns the Huffman tree of new counts: see `Tree.rebalance`."""
+    _refuse_pinned(tree)
+    if is_mapping(counts):
+        counts = _counts_by_name(tree, counts)
+    counts = _checks.check_counts(counts, tree.num_classes)
+    if branching is None:
+        largest = int(np.diff(tree.group_offsets).max())
+        branching = min(max(2, largest), _LARGEST_FANOUT)
+    better = tree._of(*huffman(counts, branching=branching))
+    if tree.names is None:
+        return better
+    rows = better.map_rows(tree)
+    return better._with(names=np.where(rows < 0, "", tree.names[rows]))
 
-        - By default new classes go into the fullest groups that they fit in.
-          Such a group has leaves only, so that no class below it changes but
-          its own, and at most `max_fanout` rows after it; as few are taken as
-          can be, and the last of them is the fullest that has room. So no
-          group gets longer than the longest was. Where there is not room for
-          all, all become a new branch.
-        - With `near` each goes into the group of an old class, whatever its
-          size.
-        - With `branch` they all go below one new row in the root's group (a
-          single one is that row), in the Huffman tree of their counts, or in a
-          balanced one of as few levels as can be. Then one group changes, but
-          all paths begin in it.
 
-        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
-        >>> grown = tree.grow(["dog"], near=[tree.class_of("cat")])
-        >>> grown.class_of("cat"), grown.class_of("dog")
-        (2, 3)
-
-        Args:
-          classes: the number M of new classes; or their names, a list of M
-            strs; or their counts `[M]`; or both, as a dict or a
-            `collections.Counter`. Old rows of a tree without names are then
-            named "".
-          near: None; or for each new class the old one `[M]` whose group it
-            goes into; or vectors `[N + M, D]` of all classes, those of the old
-            ones first: then that is the old class of the largest cosine.
-          branch: whether the new classes are a branch of their own.
-          max_fanout: the most rows of a group that takes new classes, or of a
-            new one; the largest fanout of this tree when None.
-
-        Raises:
-          ValueError: an argument is none of these, a new name is that of
-            another class, or `near` is given with one of the later arguments;
-            or the tree is pinned, whose groups have no room.
-        """
-        _refuse_pinned(self)
-        known = None if self._names is None else self.names[self.class_rows]
-        added = new_classes.read(classes, known)
-        check_fits(
-            f"there are {added.size} new classes",
-            self.num_rows + 2 * added.size,
-            _NODE_BYTES,
+def map_rows(tree, before, from_top):
+    """Returns the row of an earlier tree for each row: see `Tree.map_rows`."""
+    if before.num_classes > tree.num_classes:
+        raise ValueError(
+            f"the tree has {tree.num_classes} classes, fewer than the "
+            f"{before.num_classes} that there were; classes cannot go"
         )
-        tree = self._of(
-            *_with_nodes(
-                self, added, *_places(self, added, near, branch, max_fanout)
-            )
-        )
-        if self.counts is None:
-            return tree
-        new = np.zeros(added.size, np.int64)
-        new = new if added.counts is None else added.counts
-        return tree.with_counts(np.append(self.counts, new))
+    _check_names(tree, before)
+    return row_map.map_rows(
+        before._arrays, before._levels, tree._arrays, tree._levels, from_top
+    )
 
-    def rebalance(self, counts, *, branching=None):
-        """Returns the Huffman tree of new counts for the same classes.
 
-        Classes keep their numbers and names, and frequent ones get the short
-        paths. `better.map_rows(tree)` then names the old row from which each
-        row of the better tree goes on.
-
-        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
-        >>> better = tree.rebalance({"cat": 9, "the": 7, "of": 1})
-
-        Args:
-          counts: `[N]`, how often each class occurs now; or a mapping from
-            names to counts, where names that are missing do not occur.
-          branching: the fanout; when None the largest of this tree, but at
-            most 256.
-
-        Returns:
-          A tree.
-
-        Raises:
-          KeyError: no class has one of the names.
-          ValueError: the counts are as `huffman` refuses them, or not `[N]`; or
-            the tree is pinned: a row that goes on has weights to take along.
-        """
-        _refuse_pinned(self)
-        if is_mapping(counts):
-            counts = self._counts_by_name(counts)
-        counts = _checks.check_counts(counts, self.num_classes)
-        if branching is None:
-            largest = int(np.diff(self.group_offsets).max())
-            branching = min(max(2, largest), _LARGEST_FANOUT)
-        tree = self._of(*huffman(counts, branching=branching))
-        if self._names is not None:
-            rows = tree.map_rows(self)
-            names = np.where(rows < 0, "", self.names[rows])
-            tree = tree._with(names=names)
-        return tree
-
-    def map_rows(self, before, *, from_top=False):
-        """Returns the row of an earlier tree that each row goes on from, `[R]`.
-
-        A row goes on from the one that has the same old classes below it,
-        whatever new classes join them. So the leaf of an old class goes on
-        from its leaf, all rows of a tree that grew go on, and in a tree that
-        was made anew those whose classes stayed together. Where several rows
-        in a chain have the same classes, they are counted from the leaf.
-
-        Args:
-          before: a tree whose classes are the first ones of this tree.
-          from_top: whether the rows of a chain are counted from the root's end
-            instead. Where the leaf of an old class became an inner node above
-            that class, the inner row then goes on from the old leaf.
-
-        Returns:
-          `[R]` int64, with -1 for rows that are new.
-
-        Raises:
-          TypeError: `before` is no tree.
-          ValueError: it has more classes than this tree, or a class has another
-            name there; names it.
-        """
-        if not isinstance(before, TreeGrowth):
-            raise TypeError(
-                f"before must be a tf_hsm.Tree, but is {type(before).__name__}"
-            )
-        if before.num_classes > self.num_classes:
-            raise ValueError(
-                f"the tree has {self.num_classes} classes, fewer than the "
-                f"{before.num_classes} that there were; classes cannot go"
-            )
-        self._check_names(before)
-        return map_rows(
-            before._arrays,
-            before._levels,
-            self._arrays,
-            self._levels,
-            from_top,
+def _check_names(tree, before):
+    if tree.names is None or before.names is None:
+        return
+    old = before.names[before.class_rows]
+    new = tree.names[tree.class_rows[: before.num_classes]]
+    bad = (old != new) & (old != "")
+    if bad.any():
+        c = int(np.argmax(bad))
+        raise ValueError(
+            f"class {c} is named {new[c]!r}, but was {old[c]!r}; the old "
+            "classes must be the first ones, in their order"
         )
 
-    def _check_names(self, before):
-        if self._names is None or before._names is None:
-            return
-        old = before.names[before.class_rows]
-        new = self.names[self.class_rows[: before.num_classes]]
-        bad = (old != new) & (old != "")
-        if bad.any():
-            c = int(np.argmax(bad))
-            raise ValueError(
-                f"class {c} is named {new[c]!r}, but was {old[c]!r}; the old "
-                "classes must be the first ones, in their order"
-            )
 
-    def _counts_by_name(self, counts):
-        names, values = split_mapping(counts)
-        result = np.zeros(self.num_classes)
-        if names:
-            result[self.class_of(names)] = _checks.check_counts(values)
-        return result
+def _counts_by_name(tree, counts):
+    names, values = split_mapping(counts)
+    result = np.zeros(tree.num_classes)
+    if names:
+        result[tree.class_of(names)] = _checks.check_counts(values)
+    return result
 
 
 def _refuse_pinned(tree):

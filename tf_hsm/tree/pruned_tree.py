@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_hsm.tree import arrays, kept_classes
+from tf_hsm.tree import arrays
 
 
 class PrunedTree(NamedTuple):
@@ -23,66 +23,7 @@ class PrunedTree(NamedTuple):
     rows: np.ndarray
 
 
-class TreePruning:
-    """The method of `Tree` that makes a tree for fewer classes."""
-
-    def prune(self, keep, *, merge=True, counts=None):
-        """Returns a tree for fewer classes, with maps of classes and rows.
-
-        The kept classes are the new classes 0 to K - 1, in their old order, and
-        every row of the new tree continues one old row. There are two ways to
-        remove the other classes:
-
-        - `merge=True`: a removed class falls to its parent. An inner node
-          without kept classes below it becomes a leaf, a new class that stands
-          for all classes below it. Its probability is the sum of their
-          probabilities, and the kept classes keep their log-probabilities, to
-          the bit. Together, the new classes from K on are the "unknown" word of
-          a language model. A group is removed only if all classes below its
-          parent are removed. So a removed class stays, as a new class of its
-          own, if its group has a kept class or an inner node above one.
-        - `merge=False`: a removed class and its row vanish, and so does an
-          inner node without kept classes. There are exactly K new classes. The
-          other rows of a group take the probability of the removed rows: a
-          softmax over the rows that are left. A group with one row left has
-          nothing to decide, so its row is removed and the parent takes its
-          place.
-
-        With counts or names, the new tree has counts and names too. The count
-        of a merged class is the sum of the counts, and its name is the name of
-        the inner node, which can be "".
-
-        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 2, "dog": 1},
-        ...                         branching=2)
-        >>> pruned = tree.prune(2)
-        >>> pruned.tree.num_classes, pruned.classes
-        (3, array([0, 1, 2, 2]))
-
-        Args:
-          keep: how many of the most frequent classes, an integer; or which
-            share of the classes, a float between 0 and 1, by counts too; or
-            `[N]` bools; or a list of classes. `tree.counts >= 5` keeps the
-            classes that occur 5 times.
-          merge: whether removed classes fall to their parents or vanish.
-          counts: `[N]`, how often each class occurs, for an integer or a
-            float; the counts of the tree when None.
-
-        Returns:
-          A `PrunedTree`: the fields `tree`, `classes` and `rows`.
-
-        Raises:
-          ValueError: `keep` is none of these, or names no class; the counts are
-            missing; with `merge`, every group has a kept class below its
-            parent, so that no group can be removed; or the tree is pinned and a
-            single class would be left.
-        """
-        if counts is None:
-            counts = self.counts
-        keep, _ = kept_classes.read(keep, self.num_classes, counts)
-        return pruned_tree(self, keep, "merge" if merge else "collapse")
-
-
-def pruned_tree(tree, keep, how):
+def prune(tree, keep, how):
     """Returns the `PrunedTree` of a tree.
 
     Args:

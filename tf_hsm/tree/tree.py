@@ -8,12 +8,20 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm._units import digits
 from tf_hsm.cost import expected
-from tf_hsm.tree import arrays, files, masses
+from tf_hsm.tree import (
+    arrays,
+    files,
+    grown_tree,
+    kept_classes,
+    masses,
+    pinning,
+    pruned_tree,
+    regrouped_tree,
+)
 from tf_hsm.tree.check import check_binary, check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
-from tf_hsm.tree.grown_tree import TreeGrowth
 from tf_hsm.tree.lookup import NameLookup
 from tf_hsm.tree.names import (
     name_of_row,
@@ -23,23 +31,13 @@ from tf_hsm.tree.names import (
     replace_class_names,
     unpack_names,
 )
-from tf_hsm.tree.pinning import TreePinning
 from tf_hsm.tree.plot import plot_tree
-from tf_hsm.tree.pruned_tree import TreePruning
-from tf_hsm.tree.regrouped_tree import TreeRegrouping
 from tf_hsm.tree.summary import summarize
 
 _Path = str | os.PathLike[str]
 
 
-class Tree(
-    TreeConstructors,
-    TreeGrowth,
-    TreePruning,
-    TreeRegrouping,
-    TreePinning,
-    GroupArrays,
-):
+class Tree(TreeConstructors, GroupArrays):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of
@@ -338,6 +336,243 @@ class Tree(
           ValueError: the tree has no names.
         """
         return [name_of_row(self._names, row) for row in self.path(c)]
+
+    def grow(self, classes, *, near=None, branch=False, max_fanout=None):
+        """Returns a tree with new classes beside the classes of this one.
+
+        Old classes keep their numbers 0 to N - 1, their names and their paths,
+        and new ones are N to N + M - 1. Each new leaf is at the end of its
+        group, or of a new one, and all other groups stay as they are: so do the
+        log-probabilities in them, to the bit, if their rows keep their values.
+        `tf_hsm.layers.HierarchicalSoftmax.grow` sees to that.
+
+        - By default new classes go into the fullest groups that they fit in.
+          Such a group has leaves only, so that no class below it changes but
+          its own, and at most `max_fanout` rows after it; as few are taken as
+          can be, and the last of them is the fullest that has room. So no
+          group gets longer than the longest was. Where there is not room for
+          all, all become a new branch.
+        - With `near` each goes into the group of an old class, whatever its
+          size.
+        - With `branch` they all go below one new row in the root's group (a
+          single one is that row), in the Huffman tree of their counts, or in a
+          balanced one of as few levels as can be. Then one group changes, but
+          all paths begin in it.
+
+        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+        >>> grown = tree.grow(["dog"], near=[tree.class_of("cat")])
+        >>> grown.class_of("cat"), grown.class_of("dog")
+        (2, 3)
+
+        Args:
+          classes: the number M of new classes; or their names, a list of M
+            strs; or their counts `[M]`; or both, as a dict or a
+            `collections.Counter`. Old rows of a tree without names are then
+            named "".
+          near: None; or for each new class the old one `[M]` whose group it
+            goes into; or vectors `[N + M, D]` of all classes, those of the old
+            ones first: then that is the old class of the largest cosine.
+          branch: whether the new classes are a branch of their own.
+          max_fanout: the most rows of a group that takes new classes, or of a
+            new one; the largest fanout of this tree when None.
+
+        Raises:
+          ValueError: an argument is none of these, a new name is that of
+            another class, or `near` is given with one of the later arguments;
+            or the tree is pinned, whose groups have no room.
+        """
+        return grown_tree.grow(self, classes, near, branch, max_fanout)
+
+    def rebalance(self, counts, *, branching=None):
+        """Returns the Huffman tree of new counts for the same classes.
+
+        Classes keep their numbers and names, and frequent ones get the short
+        paths. `better.map_rows(tree)` then names the old row from which each
+        row of the better tree goes on.
+
+        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+        >>> better = tree.rebalance({"cat": 9, "the": 7, "of": 1})
+
+        Args:
+          counts: `[N]`, how often each class occurs now; or a mapping from
+            names to counts, where names that are missing do not occur.
+          branching: the fanout; when None the largest of this tree, but at
+            most 256.
+
+        Returns:
+          A tree.
+
+        Raises:
+          KeyError: no class has one of the names.
+          ValueError: the counts are as `huffman` refuses them, or not `[N]`; or
+            the tree is pinned: a row that goes on has weights to take along.
+        """
+        return grown_tree.rebalance(self, counts, branching)
+
+    def map_rows(self, before, *, from_top=False):
+        """Returns the row of an earlier tree that each row goes on from, `[R]`.
+
+        A row goes on from the one that has the same old classes below it,
+        whatever new classes join them. So the leaf of an old class goes on
+        from its leaf, all rows of a tree that grew go on, and in a tree that
+        was made anew those whose classes stayed together. Where several rows
+        in a chain have the same classes, they are counted from the leaf.
+
+        Args:
+          before: a tree whose classes are the first ones of this tree.
+          from_top: whether the rows of a chain are counted from the root's end
+            instead. Where the leaf of an old class became an inner node above
+            that class, the inner row then goes on from the old leaf.
+
+        Returns:
+          `[R]` int64, with -1 for rows that are new.
+
+        Raises:
+          TypeError: `before` is no tree.
+          ValueError: it has more classes than this tree, or a class has another
+            name there; names it.
+        """
+        if not isinstance(before, Tree):
+            raise TypeError(
+                f"before must be a tf_hsm.Tree, but is {type(before).__name__}"
+            )
+        return grown_tree.map_rows(self, before, from_top)
+
+    def prune(self, keep, *, merge=True, counts=None):
+        """Returns a tree for fewer classes, with maps of classes and rows.
+
+        The kept classes are the new classes 0 to K - 1, in their old order, and
+        every row of the new tree continues one old row. There are two ways to
+        remove the other classes:
+
+        - `merge=True`: a removed class falls to its parent. An inner node
+          without kept classes below it becomes a leaf, a new class that stands
+          for all classes below it. Its probability is the sum of their
+          probabilities, and the kept classes keep their log-probabilities, to
+          the bit. Together, the new classes from K on are the "unknown" word of
+          a language model. A group is removed only if all classes below its
+          parent are removed. So a removed class stays, as a new class of its
+          own, if its group has a kept class or an inner node above one.
+        - `merge=False`: a removed class and its row vanish, and so does an
+          inner node without kept classes. There are exactly K new classes. The
+          other rows of a group take the probability of the removed rows: a
+          softmax over the rows that are left. A group with one row left has
+          nothing to decide, so its row is removed and the parent takes its
+          place.
+
+        With counts or names, the new tree has counts and names too. The count
+        of a merged class is the sum of the counts, and its name is the name of
+        the inner node, which can be "".
+
+        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 2, "dog": 1},
+        ...                         branching=2)
+        >>> pruned = tree.prune(2)
+        >>> pruned.tree.num_classes, pruned.classes
+        (3, array([0, 1, 2, 2]))
+
+        Args:
+          keep: how many of the most frequent classes, an integer; or which
+            share of the classes, a float between 0 and 1, by counts too; or
+            `[N]` bools; or a list of classes. `tree.counts >= 5` keeps the
+            classes that occur 5 times.
+          merge: whether removed classes fall to their parents or vanish.
+          counts: `[N]`, how often each class occurs, for an integer or a
+            float; the counts of the tree when None.
+
+        Returns:
+          A `PrunedTree`: the fields `tree`, `classes` and `rows`.
+
+        Raises:
+          ValueError: `keep` is none of these, or names no class; the counts are
+            missing; with `merge`, every group has a kept class below its
+            parent, so that no group can be removed; or the tree is pinned and a
+            single class would be left.
+        """
+        counts = self.counts if counts is None else counts
+        keep, _ = kept_classes.read(keep, self.num_classes, counts)
+        return pruned_tree.prune(self, keep, "merge" if merge else "collapse")
+
+    def regroup(self, vectors, *, keep_depths=True, seed=0, verbose=False):
+        """Returns a tree of the same shape with similar classes in its groups.
+
+        Only `class_rows` changes. So a head for the new tree has variables of
+        the same shapes, and `head.regroup(tree)` moves a trained head to it.
+        Classes are divided as `Tree.from_embeddings` divides them, by the
+        cosines of their vectors.
+
+        By default each class moves to a leaf of its own depth. Frequent
+        classes keep their short paths, and classes in the root's group stay
+        there. Leaves of each depth are filled by themselves: a group with
+        leaves and inner rows can have one cluster in its leaves and another
+        one below its inner rows.
+
+        >>> tree = tree.regroup(vectors)
+
+        Names move with their classes, and inner rows lose their names.
+
+        Args:
+          vectors: `[N, D]` real numbers, one vector for each class.
+          keep_depths: whether each class keeps its depth. Otherwise any class
+            can move to any leaf, as is best where all classes are equally
+            frequent.
+          seed: an integer, at least 0.
+          verbose: whether to write progress to stderr.
+
+        Raises:
+          ValueError: `vectors` is not `[N, D]`, or has a number that is NaN or
+            infinite; names the class.
+        """
+        return regrouped_tree.regroup(self, vectors, keep_depths, seed, verbose)
+
+    def pin(self):
+        """Returns this tree pinned: with one row of weights per group.
+
+        Only the difference of a group's two logits counts, so the second row
+        of each may have the logit 0. Group g then owns row g of the weights
+        `[num_weight_rows, width]`, that of its first row: half as many numbers
+        to keep, to read and to write. It is word2vec's layout.
+
+        Raises:
+          ValueError: a group does not have two rows; names the first one.
+        """
+        return self._with(pinned=True)
+
+    def expand(self):
+        """Returns this tree not pinned: with weights for each of its rows."""
+        return self._with(pinned=False)
+
+    def pin_rows(self, weights) -> np.ndarray:
+        """Returns the weights of `pin()` with the probabilities of given ones.
+
+        They are the first row of each group less the second one.
+
+        Args:
+          weights: `[R, ...]`, of all rows of this tree, or their biases.
+
+        Returns:
+          `[G, ...]`, in the type of `weights`.
+
+        Raises:
+          TypeError: they are not floats.
+          ValueError: a group does not have two rows, or there are not R.
+        """
+        return pinning.pin_rows(self, weights)
+
+    def expand_rows(self, weights) -> np.ndarray:
+        """Returns the weights of `expand()` with the values of given ones.
+
+        Those of the second row of each group are zeros.
+
+        Args:
+          weights: `[G, ...]`, of this tree when pinned, or their biases.
+
+        Returns:
+          `[R, ...]`, in the type of `weights`.
+
+        Raises:
+          ValueError: a group does not have two rows, or there are not G.
+        """
+        return pinning.expand_rows(self, weights)
 
     def expected_cost(
         self, counts=None, *, batch=None, width=None, cost_model=None
