@@ -182,9 +182,8 @@ def first_order_only(gradient):
 
     Any tape outside would take it for a constant, and see zero.
     """
-    return refused(
-        gradient, "the hierarchical softmax loss has first-order gradients only"
-    )
+    reason = "the hierarchical softmax loss has first-order gradients only"
+    return tf.raw_ops.PreventGradient(input=gradient, message=reason)
 
 
 def refused(value, reason):

@@ -62,8 +62,8 @@ def kept_in_variables():
         _variables.reset(token)
 
 
-def tree_tensors(tree, near=None, nodes=False):
-    """Returns the int64 tensors that the loss ops take for a tree or forest.
+def tree_tensors(tree, near=None, nodes=False, kind=TreeTensors):
+    """Returns the int64 tensors that ops take for a tree or forest.
 
     They are eager tensors in host memory whatever graph is being traced, so
     that functions capture them instead of copying them in as constants.
@@ -73,15 +73,17 @@ def tree_tensors(tree, near=None, nodes=False):
       near: a variable or a tensor. The arrays lie on the first CPU of the task
         of a cluster that has it; else on this machine's.
       nodes: whether labels are rows, of inner nodes too, instead of classes.
+      kind: which tensors: `TreeTensors`, of the loss ops, or `PathTensors`.
     """
     check_is_tree(tree)
-    return _labelled_tensors(TreeTensors, tree, near, nodes)
+    of_labels = _OF_ROWS if nodes else {}
+    names = [of_labels.get(name, name) for name in kind._fields]
+    return kind(*_tensors(cpu_of(near), tree, names))
 
 
 def path_tensors(tree, near=None, nodes=False):
     """Returns the arrays that ops which look up paths take."""
-    check_is_tree(tree)
-    return _labelled_tensors(PathTensors, tree, near, nodes)
+    return tree_tensors(tree, near, nodes, PathTensors)
 
 
 def mask_tensors(tree, near=None):
@@ -108,12 +110,6 @@ def device_array(owner, name, near):
     variable = variable_of(near)
     place = cpu_of(near) if variable is None else variable.device
     return _tensors(place, owner, [name])[0]
-
-
-def _labelled_tensors(kind, tree, near, nodes):
-    of_labels = _OF_ROWS if nodes else {}
-    names = [of_labels.get(name, name) for name in kind._fields]
-    return kind(*_tensors(cpu_of(near), tree, names))
 
 
 def _tensors(place, tree, names):
