@@ -5,13 +5,12 @@ from tf_hsm.layers import quantized
 from tf_hsm.runtime import kept_rows
 
 
-def only_head(layer, verb, size):
+def only_head(layer, method):
     """Returns the head of a layer with one tree on one device.
 
     Args:
       layer: a built layer.
-      verb: what the layer is to do, such as "grow".
-      size: how large the new layer is, such as "larger".
+      method: the layer's method that asks, "grow" or "prune", for the errors.
 
     Raises:
       ValueError: the layer is not built, is on several devices, is quantized,
@@ -20,16 +19,16 @@ def only_head(layer, verb, size):
     if layer.plan is not None:
         raise ValueError(
             f"{layer.name} has its rows on several devices; copy it to a "
-            f"layer without a plan by tf_hsm.distribute.copy_weights, {verb} "
+            f"layer without a plan by tf_hsm.distribute.copy_weights, {method} "
             "that, and copy it to one with a plan of the new tree"
         )
-    quantized.check_floats(layer, verb)
+    quantized.check_floats(layer, method)
     (head,) = layer._tree_heads()
     if isinstance(head, TiedHead):
         raise ValueError(
-            f"{layer.name}: {verb} is not possible with tied_to, whose rows "
-            f"are the Embedding's; make a {size} Embedding, copy the rows, and "
-            "make the head anew"
+            f"{layer.name}: {method} is not possible with tied_to, whose rows "
+            "are the Embedding's; make an Embedding of the new size, copy the "
+            "rows, and make the head anew"
         )
     return head
 

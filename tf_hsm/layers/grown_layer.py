@@ -22,7 +22,7 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
     """
     check_tree(tree)
     check_not_pinned(tree, "a head that grows")
-    head = continued.only_head(layer, "grow", "larger")
+    head = continued.only_head(layer, "grow")
     starts = [start(head, tree, counts)]
     config = config or {"tree": tree.get_config()}
     return _continued(layer, tree.num_classes, config, starts)

@@ -36,7 +36,7 @@ def prune(layer, keep, merge, counts, config=None, drop="collapse"):
         config; None: the tree.
       drop: what `pruned_tree.prune` does without `merge`.
     """
-    tree = continued.only_head(layer, "prune", "smaller").tree
+    tree = continued.only_head(layer, "prune").tree
     if counts is None:
         counts = tree.counts
     keep, counts = kept_classes.read(keep, tree.num_classes, counts)

@@ -83,11 +83,11 @@ def place(weights, placement):
         row_parts.place(variable, device, of_kind)
 
 
-def check_floats(layer, verb):
-    """Raises a ValueError if a layer is quantized, and `verb` needs floats."""
+def check_floats(layer, method):
+    """Raises a ValueError if a layer is quantized, for an error of `method`."""
     if layer.quantization_mode is not None:
         raise ValueError(
-            f"{layer.name}: {verb} is not possible with weights in "
+            f"{layer.name}: {method} is not possible with weights in "
             f"{layer.quantization_mode}; do it before you quantize"
         )
 
