@@ -7,6 +7,15 @@ import numpy as np
 
 import tf_hsm
 
+NAMES = (
+    "dense",
+    "dense_counts",
+    "sampled",
+    "adaptive",
+    "two_level",
+    "from_counts",
+    "from_data",
+)
 _K = 10
 _NUM_SAMPLED = 1024
 
@@ -25,8 +34,34 @@ class Candidate(NamedTuple):
 
 
 def layer(name, task, seed):
-    """Returns a layer of `LAYERS` for a `tasks.Task`."""
-    return LAYERS[name](task, seed)
+    """Returns the layer of a name in `NAMES` for a `tasks.Task`."""
+    layers, counts, num_classes = tf_hsm.layers, task.counts, task.num_classes
+    if name == "dense":
+        return keras.layers.Dense(num_classes)
+    if name == "dense_counts":
+        biases = np.log(np.maximum(counts, 0.5) / counts.sum())
+        initializer = keras.initializers.Constant(biases.astype(np.float32))
+        return keras.layers.Dense(num_classes, bias_initializer=initializer)
+    if name == "sampled":
+        # The default sampler needs classes in the order of their counts.
+        return layers.SampledSoftmax(
+            num_classes,
+            num_sampled=min(_NUM_SAMPLED, num_classes),
+            sampler="counts",
+            counts=counts,
+            seed=seed,
+        )
+    if name == "adaptive":
+        return layers.AdaptiveSoftmax(num_classes, counts=counts)
+    if name == "two_level":
+        tree = tf_hsm.Tree.two_level(num_classes).with_counts(counts)
+    elif name == "from_counts":
+        tree = tf_hsm.Tree.from_counts(counts)
+    else:
+        tree = tf_hsm.Tree.from_data(
+            task.labels, task.contexts, num_classes=num_classes
+        )
+    return layers.HierarchicalSoftmax(tree)
 
 
 def attach(head, contexts, hidden, rate):
@@ -53,66 +88,3 @@ def attach(head, contexts, hidden, rate):
         best = head.top_k(output, _K)[1]
     model.compile(optimizer, loss)
     return Candidate(model, keras.Model([contexts, labels], [log_prob, best]))
-
-
-def _dense(task, seed):
-    del seed
-    return keras.layers.Dense(task.num_classes)
-
-
-def _dense_counts(task, seed):
-    del seed
-    counts = np.maximum(task.counts, 0.5)
-    biases = np.log(counts / task.counts.sum()).astype(np.float32)
-    return keras.layers.Dense(
-        task.num_classes, bias_initializer=keras.initializers.Constant(biases)
-    )
-
-
-def _sampled(task, seed):
-    # The default sampler needs classes in the order of their counts.
-    return tf_hsm.layers.SampledSoftmax(
-        task.num_classes,
-        num_sampled=min(_NUM_SAMPLED, task.num_classes),
-        sampler="counts",
-        counts=task.counts,
-        seed=seed,
-    )
-
-
-def _adaptive(task, seed):
-    del seed
-    return tf_hsm.layers.AdaptiveSoftmax(task.num_classes, counts=task.counts)
-
-
-def _two_level(task, seed):
-    del seed
-    return tf_hsm.layers.HierarchicalSoftmax(
-        tf_hsm.Tree.two_level(task.num_classes), counts=task.counts
-    )
-
-
-def _from_counts(task, seed):
-    del seed
-    return tf_hsm.layers.HierarchicalSoftmax(
-        tf_hsm.Tree.from_counts(task.counts)
-    )
-
-
-def _from_data(task, seed):
-    del seed
-    tree = tf_hsm.Tree.from_data(
-        task.labels, task.contexts, num_classes=task.num_classes
-    )
-    return tf_hsm.layers.HierarchicalSoftmax(tree)
-
-
-LAYERS = {
-    "dense": _dense,
-    "dense_counts": _dense_counts,
-    "sampled": _sampled,
-    "adaptive": _adaptive,
-    "two_level": _two_level,
-    "from_counts": _from_counts,
-    "from_data": _from_data,
-}

@@ -20,7 +20,7 @@ from benchmarks.common import command, count_flags, machine, name_flags
 from benchmarks.fit import heads, measures, report, tasks, training
 
 _TASKS = name_flags.define("tasks", tasks.MAKERS, "Tasks to train on.")
-_HEADS = name_flags.define("heads", heads.LAYERS, "Heads to train.")
+_HEADS = name_flags.define("heads", heads.NAMES, "Heads to train.")
 _MEASURES = name_flags.define("measures", measures.NAMES, "Tables to print.")
 _SEEDS = count_flags.define("seeds", 3, "Runs of each head, with other seeds.")
 _STEPS = count_flags.define("steps", 3000, "Training steps of each run.")
@@ -40,9 +40,8 @@ _RATE = flags.DEFINE_float(
     lower_bound=0,
 )
 _RESULTS_FOLDER = flags.DEFINE_string(
-    "results", "fit_results", "Folder of results.json and the picture."
+    "results", "fit_results", "Folder of results.json."
 )
-_RESULTS = "results.json"
 
 
 def main(_):
@@ -52,7 +51,7 @@ def main(_):
     figures = command.Figures(threads)
     folder = pathlib.Path(_RESULTS_FOLDER.value)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _RESULTS
+    path = folder / "results.json"
     results = json.loads(path.read_text()) if path.exists() else []
     shown = []
     try:
@@ -66,7 +65,7 @@ def main(_):
     except OSError as error:
         sys.exit(f"error: {error}")
     finally:
-        _show(shown, folder)
+        _show(shown, path)
 
 
 def _all_settings(name):
@@ -118,15 +117,14 @@ def _description(name, task):
     )
 
 
-def _show(runs, folder):
+def _show(runs, path):
     for name in dict.fromkeys(run["task"] for run in runs):
         for measure in _MEASURES.value:
             of_task = [run for run in runs if run["task"] == name]
             text = report.table(name, of_task, measure)
             print(f"\n{text}", flush=True)
     if runs:
-        picture = report.draw(folder / "curves.png", runs)
-        print(f"\n{folder / _RESULTS}", picture or "", flush=True)
+        print(f"\n{path}", flush=True)
 
 
 if __name__ == "__main__":

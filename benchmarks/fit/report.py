@@ -1,8 +1,7 @@
-"""The tables and the picture of all runs."""
+"""The tables of all runs."""
 
 import statistics
 
-from benchmarks.common import pictures
 from benchmarks.fit import measures, training
 
 _REFERENCES = ("from_data", "from_counts")
@@ -54,53 +53,6 @@ def table(name, runs, measure):
             row.append(_text_of_found(found, measure))
         rows.append(row)
     return f"{title}\n{_aligned(rows)}"
-
-
-def draw(path, runs):
-    """Draws perplexity over steps and seconds; returns the path or None.
-
-    A task has a row, a head a colour, a seed a line.
-
-    Args:
-      path: the file to write.
-      runs: entries of results.json.
-    """
-    tasks = list(dict.fromkeys(run["task"] for run in runs))
-    heads = list(dict.fromkeys(run["head"] for run in runs))
-
-    def draw_panels(figure):
-        panels = figure.subplots(len(tasks), 2, squeeze=False, sharey="row")
-        for name, row in zip(tasks, panels, strict=True):
-            for axes, x in zip(row, ("steps", "cpu_seconds"), strict=True):
-                _draw_curves(
-                    axes, [r for r in runs if r["task"] == name], heads, x
-                )
-                label = {"cpu_seconds": "seconds of CPU time"}.get(x, x)
-                axes.set(
-                    xlabel=f"{label} (log scale)",
-                    ylabel=f"{name}: perplexity (log scale)",
-                )
-            row[0].legend(frameon=False, fontsize=7)
-
-    return pictures.write(path, (9, 3 * len(tasks)), draw_panels)
-
-
-def _draw_curves(axes, runs, heads, x):
-    named = set()
-    for run in runs:
-        extra = 0 if x == "steps" else run["tree_seconds"]
-        head = run["head"]
-        axes.plot(
-            [point[x] + extra for point in run["curve"]],
-            [point["perplexity"] for point in run["curve"]],
-            color=f"C{heads.index(head)}",
-            label=None if head in named else head,
-            linewidth=1,
-        )
-        named.add(head)
-    pictures.log_ticks(axes.xaxis)
-    pictures.log_ticks(axes.yaxis)
-    axes.grid(color="#e3e3e3", linewidth=0.6)
 
 
 def _by_head(runs):

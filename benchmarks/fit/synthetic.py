@@ -8,14 +8,13 @@ _SUCCESSORS = np.array([0.4, 0.3, 0.2, 0.1])
 _NOISE = 0.1
 
 
-def clusters(folder):
+def clusters():
     """Pairs of classes.
 
     Four clusters follow each cluster with the probabilities of `_SUCCESSORS`.
     Within a cluster classes follow Zipf's law, whatever the class before. One
     label in ten is noise: a class of any cluster.
     """
-    del folder
     rng = np.random.default_rng(7)
     members = rng.permutation(_CLASSES).reshape(_CLUSTERS, -1)
     within = 1 / np.arange(1, members.shape[1] + 1)

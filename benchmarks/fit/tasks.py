@@ -1,28 +1,18 @@
-"""The tasks: made once, then read from the cache folder of the user."""
+"""The tasks."""
 
 import dataclasses
-import shutil
 
 import numpy as np
 
-from benchmarks.fit import baskets, synthetic, texts
-from examples.corpora import cache
+from benchmarks.fit import baskets, synthetic
 
 MAKERS = {
-    "english": texts.english,
-    "german": texts.german,
     "packages": baskets.dependencies,
     "synthetic": synthetic.clusters,
 }
 # The learning rates at which `dense_counts` is best after 1,000 steps, among
 # 1e-3, 2e-3, 4e-3 and 8e-3.
-RATES = {
-    "english": 2e-3,
-    "german": 4e-3,
-    "packages": 4e-3,
-    "synthetic": 2e-3,
-}
-_VERSION = 2
+RATES = {"packages": 4e-3, "synthetic": 2e-3}
 _MAX_HELD_OUT = 10_000
 
 
@@ -52,26 +42,14 @@ class Task:
     optimum: float | None = None
 
 
-def load(name, root=None):
-    """Returns the `Task` of a name, and makes it if the cache lacks it.
+def load(name):
+    """Returns the `Task` of a name.
 
     Raises:
       OSError: the files that the task is made of are not available.
     """
-
-    def make(folder):
-        print(f"Preparing the task {name} ...", flush=True)
-        unpacked = folder / "unpacked"
-        unpacked.mkdir()
-        task = prepare(MAKERS[name](unpacked))
-        shutil.rmtree(unpacked)
-        arrays = {k: v for k, v in vars(task).items() if v is not None}
-        np.savez(folder / "task.npz", **arrays)
-
-    root = root or cache.default_root().parent / "fit"
-    folder = cache.made(root, f"{name}-{_VERSION}", make)
-    with np.load(folder / "task.npz") as file:
-        return Task(**{k: v if v.ndim else v.item() for k, v in file.items()})
+    print(f"Preparing the task {name} ...", flush=True)
+    return prepare(MAKERS[name]())
 
 
 def prepare(made):

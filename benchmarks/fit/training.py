@@ -18,7 +18,7 @@ class Settings:
     """What makes a run, beside its task.
 
     Attributes:
-      head: one of `heads.LAYERS`.
+      head: one of `heads.NAMES`.
       seed: of the body, the head and the order of the examples.
       steps: the number of training steps; 0 if there are epochs.
       epochs: the number of epochs; 0 if there are steps. The learning rate then

@@ -23,13 +23,8 @@ class Sizes(NamedTuple):
 
 
 class Loss(torch.nn.Module):
-    """What the losses have in common.
+    """What the losses have in common."""
 
-    Each has `numbers_of_each(sizes, backward)`, static: how many numbers an
-    example takes at once, the gradients included.
-    """
-
-    dense_gradients = 0  # copies of the parameters, in a sum over chunks
     in_chunks = True  # whether it may take the batch in parts
 
     def step(self, inputs, labels):
@@ -43,7 +38,6 @@ class Loss(torch.nn.Module):
 class Adaptive(Loss):
     """`torch.nn.AdaptiveLogSoftmaxWithLoss`, for ids in order of frequency."""
 
-    dense_gradients = 2
     div_value = 4.0
 
     def __init__(self, sizes, dtype, device):
@@ -56,12 +50,6 @@ class Adaptive(Loss):
             device=device,
             dtype=dtype,
         )
-
-    @staticmethod
-    def numbers_of_each(sizes, backward):
-        """Logits and their logarithms, of the shortlist and the last tail."""
-        logits = sizes.cutoffs[0] + sizes.num_classes - sizes.cutoffs[-1]
-        return (4 if backward else 2) * (logits + sizes.width)
 
     def forward(self, inputs, labels):
         return -self.softmax(inputs, labels).output
@@ -90,13 +78,6 @@ class Gather(Loss):
         # The larger groups come first.
         self.biases.data[np.sum(fanouts == widest) :, -1] = -math.inf
 
-    @staticmethod
-    def numbers_of_each(sizes, backward):
-        """The copy, and its gradient, which is that of the weights."""
-        count = round(math.sqrt(sizes.num_classes))
-        widest = -(-sizes.num_classes // count)
-        return (2 if backward else 1) * widest * sizes.width
-
     def forward(self, inputs, labels):
         groups = torch.bucketize(labels, self.ends, right=True)
         copies = self._rows(groups, self.weights)
@@ -120,18 +101,11 @@ class Full(Loss):
     of the memory and traffic of automatic ones.
     """
 
-    dense_gradients = 1
-
     def __init__(self, sizes, dtype, device):
         super().__init__()
         shape = [sizes.num_classes, sizes.width]
         self.weights = _random(shape, dtype, device)
         self.biases = _random([sizes.num_classes], dtype, device)
-
-    @staticmethod
-    def numbers_of_each(sizes, backward):
-        """Logits and their logarithms."""
-        return 2 * sizes.num_classes
 
     def forward(self, inputs, labels):
         return -self._log_probs(inputs).gather(1, labels[:, None])[:, 0]

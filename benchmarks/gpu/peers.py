@@ -11,7 +11,6 @@ import argparse
 import gc
 import itertools
 import json
-import os
 import pathlib
 import statistics
 import sys
@@ -28,7 +27,6 @@ except ModuleNotFoundError as error:
 
 if not __package__:  # run by its path
     sys.path.insert(0, str(pathlib.Path(__file__).absolute().parents[2]))
-from benchmarks.common import units
 from benchmarks.gpu import peers_report as report
 from benchmarks.gpu.losses import LOSSES, Sizes
 
@@ -62,23 +60,6 @@ def draw_labels(sizes, kind):
     return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1])
 
 
-def fit(loss, sizes, dtype, backward, memory):
-    """Returns the examples of a chunk of the batch that fits into `memory`.
-
-    Raises a `MemoryError` that has the bytes where none fits.
-    """
-    meta = loss(sizes, dtype, "meta")
-    parameters = sum(p.numel() for p in meta.parameters())
-    fixed = parameters * (1 + backward * loss.dense_gradients)
-    each = loss.numbers_of_each(sizes, backward)
-    chunk = min(sizes.batch, int(memory / dtype.itemsize - fixed) // each)
-    least = 1 if loss.in_chunks else sizes.batch
-    if chunk < least:
-        needed = units.of_bytes(dtype.itemsize * (fixed + least * each))
-        raise MemoryError(f"needs {needed}, {units.of_bytes(memory)} are free")
-    return chunk
-
-
 def measure(name, sizes, labels, precision, step, options):
     """Times a step of one loss; returns a part of a record, see `_report.text`.
 
@@ -95,18 +76,25 @@ def measure(name, sizes, labels, precision, step, options):
         products = "high" if precision == "tf32" else "highest"
         torch.set_float32_matmul_precision(products)
     torch.manual_seed(1)
-    backward, memory = step == "forward_backward", options.memory_gb
-    try:
-        shape = (_SETS, sizes.batch, sizes.width)
-        inputs = torch.empty(shape, dtype=dtype, device=device).uniform_(-1, 1)
-        memory = 1e9 * memory if memory else _free_memory(device)
-        chunk = fit(LOSSES[name], sizes, dtype, backward, memory)
-        labels = torch.from_numpy(labels).to(device)
-        loss = LOSSES[name](sizes, dtype, device)
-        run = _runner(loss, backward, inputs, labels, chunk)
-        return _figures(run, sizes.batch, chunk, options)
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        return {"refused": str(error).partition("\n")[0]}
+    backward, chunk = step == "forward_backward", options.chunk or sizes.batch
+    while True:
+        try:
+            shape = (_SETS, sizes.batch, sizes.width)
+            inputs = torch.empty(shape, dtype=dtype, device=device)
+            inputs.uniform_(-1, 1)
+            loss = LOSSES[name](sizes, dtype, device)
+            on_device = torch.from_numpy(labels).to(device)
+            run = _runner(loss, backward, inputs, on_device, chunk)
+            return _figures(run, sizes.batch, chunk, options)
+        except torch.OutOfMemoryError as error:
+            refusal = {"refused": str(error).partition("\n")[0]}
+        # Here nothing holds the tensors of the failed attempt any more.
+        inputs = loss = on_device = run = None
+        gc.collect()
+        torch.cuda.empty_cache()
+        if chunk == 1 or not LOSSES[name].in_chunks:
+            return refusal
+        chunk //= 2
 
 
 def _runner(loss, backward, inputs, labels, chunk):
@@ -161,15 +149,6 @@ def _milliseconds(work, device):
     return begin.elapsed_time(end), result
 
 
-def _free_memory(device):
-    """Nine tenths of what is free; the rest is for what is not counted."""
-    if device == "cpu":
-        return 0.9 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    gc.collect()
-    torch.cuda.empty_cache()
-    return 0.9 * torch.cuda.mem_get_info()[0]
-
-
 def _options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, known in (
@@ -180,7 +159,7 @@ def _options():
     ):
         parser.add_argument(f"--{name}", nargs="+", choices=list(known))
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--memory_gb", type=float, help="as if no more is free")
+    parser.add_argument("--chunk", type=int, help="examples at once, at most")
     parser.add_argument("--time_limit", type=float, default=2, help="s a step")
     parser.add_argument("--seconds", type=float, default=1, help="s a figure")
     parser.add_argument("--ours", help="what benchmarks/gpu/main.cc printed")

@@ -15,7 +15,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 from examples.common import program
 
@@ -114,13 +113,9 @@ def _train(strategy):
         return tf.constant(inputs, "float32"), tf.constant(labels)
 
     distributed = strategy.experimental_distribute_values_from_function
-    step_ms, processor_ms = [], []
     for number in range(first + 1, first + _STEPS.value + 1):
         inputs, labels = distributed(lambda context: batch())
-        start, processor_start = time.monotonic(), time.process_time()
         loss = float(step(inputs, labels))
-        step_ms.append(1000 * (time.monotonic() - start))
-        processor_ms.append(1000 * (time.process_time() - processor_start))
         if number % _SAVE.value == 0 or number == first + _STEPS.value:
             path = os.path.join(_FOLDER.value, str(number))
             tf_hsm.distribute.save(saved, path, strategy, max_to_keep=2)
@@ -130,11 +125,6 @@ def _train(strategy):
                     f"step {number} on {devices} devices, loss: {loss:.4f}",
                     flush=True,
                 )
-    print(
-        f"worker {task}: {np.median(step_ms):.1f} ms a step, in which it takes "
-        f"{np.median(processor_ms):.1f} ms of processor time (medians)",
-        flush=True,
-    )
 
 
 def configs(count):

@@ -8,11 +8,13 @@ descriptions are alike.
 """
 
 import collections
+import hashlib
+import json
 import os
 import pathlib
+import tempfile
 import zlib
 
-from examples.corpora import cache
 from examples.extreme_classification import packages, tf_idf
 
 _MIN_EXAMPLES = 2  # of a label, in training
@@ -78,12 +80,19 @@ def debian_folder(lists=packages.LISTS, root=None):
         for paths in packages.index_files(lists)
         for path in paths
     ]
-    name = f"debian-packages-{cache.key([_VERSION, files])}"
-    return cache.made(
-        root or cache.default_root(),
-        name,
-        lambda folder: write(packages.read(lists), folder),
-    )
+    key = hashlib.sha256(json.dumps([_VERSION, files]).encode()).hexdigest()
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    root = pathlib.Path(root or pathlib.Path(cache, "tf_hsm", "corpora"))
+    folder = root / f"debian-packages-{key[:16]}"
+    if not folder.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        # The folder gets its name once all files are written.
+        with tempfile.TemporaryDirectory(dir=root) as unfinished:
+            whole = pathlib.Path(unfinished, "data")
+            whole.mkdir()
+            write(packages.read(lists), whole)
+            whole.rename(folder)
+    return folder
 
 
 def write(found, folder):

@@ -4,14 +4,11 @@ import contextlib
 import io
 import json
 
-import numpy as np
 import pytest
 
 from benchmarks.common import machine
-from benchmarks.distribute import on_servers, steps
 from tests.support import forked
 from tests.support.benchmarks import run_main
-from tf_hsm import Tree, distribute
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +63,3 @@ def test_bytes_on_the_wire_are_those_of_the_bound_and_little_more(figures):
             # With one variable, nothing travels but signs of life.
             assert entry["one"]["bytes"] < result["bytes"] / 2
     assert "servers: 1, classes: 2,000: " in output
-
-
-def test_labels_of_one_shard_are_so_for_fewer_devices():
-    plan = distribute.plan(Tree.two_level(500), [f"CPU:{i}" for i in range(8)])
-    labels = steps.draw_labels("one_shard", plan, 4, 32)
-    for count in (1, 2, 4, 8):
-        assert steps.fullest(plan.on(plan.devices[:count]), labels) == 1
-
-
-def test_the_bound_leaves_out_what_stays_in_the_top():
-    tree = Tree.huffman(1 / np.arange(1.0, 101))
-    plan = distribute.plan(tree, ["CPU:0"], top=8)
-    sizes = steps.Sizes(100, 5, 100)
-    labels = np.arange(100)[None]
-    below = 100 - plan.layout.num_leaf_units
-    assert 0 < below < 100
-    assert on_servers.bound(plan, sizes, labels) == below * (8 * 5 + 12)

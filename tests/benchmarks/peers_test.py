@@ -2,12 +2,11 @@
 
 import importlib.util
 
-import numpy as np
 import pytest
 
 import tf_hsm
 from benchmarks.common import machine, peer_process
-from benchmarks.peers import comparisons, label_examples, label_trees, skip_gram
+from benchmarks.peers import comparisons, label_trees
 from tests.support.benchmarks import PeerHere, figures_of, measure_here
 
 
@@ -84,74 +83,6 @@ def test_a_turn_counts_its_pairs(tmp_path, name, pairs):
     assert sample["pairs"] == pairs
     assert sample["seconds"] > 0
     assert facts["parameters"] > 0
-
-
-def test_the_parameters_of_a_skip_gram_model_are_counted(tmp_path):
-    comparison = _skip_gram(tmp_path)
-    ours, pinned = (
-        _run_once(comparison, name)[0]["parameters"]
-        for name in ("ours, skip-gram", "ours, pinned")
-    )
-    classes = np.load(tmp_path / "words.npy").max() + 1
-    # A binary tree has two rows for each class but one; then input vectors.
-    assert ours == 300 * (2 * (classes - 1) + classes)
-    # A vector per node, as the peers have.
-    assert pinned == 300 * (classes - 1 + classes)
-
-
-def test_a_training_that_diverges_is_an_error(tmp_path):
-    """Its figures would be those of other code."""
-    comparison = _skip_gram(tmp_path)
-    module, spec = comparison.implementations["ours, skip-gram"]
-    peer = PeerHere(module, spec | {"learning_rate": 1e9})
-    with pytest.raises(RuntimeError, match="the training diverged: its loss"):
-        peer.run("train", 0)
-
-
-def test_the_corpus_is_numbered_by_frequency(tmp_path):
-    _skip_gram(tmp_path)
-    words = np.load(tmp_path / "words.npy")
-    assert words.shape == (10, 1_000)
-    counts = np.bincount(words.ravel())
-    assert counts[-1] > 0
-    assert (np.diff(counts) <= 0).all()
-    np.testing.assert_array_equal(np.loadtxt(tmp_path / "words.txt"), words)
-
-
-def test_batches_hold_both_directions_of_each_pair_of_neighbours():
-    batches = skip_gram.batches(np.array([[0, 1, 2], [3, 4, 5]]), 4)
-    pairs = batches.transpose(0, 2, 1).reshape(-1, 2).tolist()
-    expected = [[0, 1], [1, 2], [3, 4], [4, 5]]
-    assert sorted(pairs) == sorted(expected + [pair[::-1] for pair in expected])
-
-
-def test_a_process_that_ends_early_is_an_error():
-    # Not a module of an implementation.
-    with pytest.raises(RuntimeError, match=r"peers\.report ended with 1"):
-        peer_process.Process("peers.report", {"threads": 1})
-
-
-def test_labels_of_an_example_are_different_ones_of_one_group():
-    inputs, labels = label_examples.Source(50, 8, 4).draw(200, 1)
-    np.testing.assert_allclose(np.linalg.norm(inputs, axis=1), 1, rtol=1e-5)
-    sizes = set()
-    for row in labels:
-        its = row[row >= 0]
-        assert (
-            len(set(its)) == its.size
-            and len({*(its // label_examples.GROUP)}) == 1
-        )
-        sizes.add(its.size)
-    assert sizes == {1, 2, 3, 4}
-
-
-def test_precisions_of_labels():
-    labels = np.array([[3, 1, -1], [2, -1, -1]])
-    found = np.array([[3, 9, 1, 8, 7], [0, 2, 4, 5, 6]])
-    np.testing.assert_allclose(
-        label_examples.precisions(labels, found),
-        [50, 100 * 3 / 6, 100 * 3 / 10],
-    )
 
 
 def test_napkinxc_gets_the_same_tree():

@@ -1,14 +1,11 @@
 """The benchmark of whole training steps, on small sizes."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from benchmarks.common import floors, implementations, workloads
-from benchmarks.train_step import memory, report, step_floors, steps
-from tests.support import forked
+from benchmarks.train_step import step_floors, steps
 from tests.support.benchmarks import figures_of, measure_here
 from tf_hsm import Tree
 
@@ -52,40 +49,8 @@ def test_it_prints_a_table_measures_memory_and_writes_json(
     for held in result_of["memory"].values():
         assert held["parameters"] == 4 * 17 * rows
         assert held["slots"] == 2 * 4 * 17 * rows
-    for title in report._TITLES.values():
-        assert f"\n{title} " in output
-    gather, in_place = times[_GATHER_STOCK]["ms"], times[_IN_PLACE]["ms"]
-    faster = f"{gather / in_place:.2f} x faster than gather + stock"
-    assert faster in output
-    of_floor = f"{in_place / floors['3W']['ms']:.2f} x its floor of 3 W"
-    assert of_floor in output
-
-
-def test_memory_is_measured_in_a_process_of_its_own():
-    measured = forked.run(memory.measure, _case(), "lazy_adam", _IN_PLACE, 1)
-    # What TensorFlow has for any step, and nothing of this process.
-    assert 0 < measured["extra"] < 1e9
-
-
-def test_what_cannot_fit_is_refused_and_the_others_are_not(
-    monkeypatch, tmp_path, capsys
-):
-    measure_here(monkeypatch)
-    # 210 kB: enough for the parameters, row-wise slots and ours, but not for
-    # a second Adagrad with slots as large as the weights.
-    case, output = _measure(
-        tmp_path,
-        capsys,
-        "--optimizer=rowwise_adagrad",
-        "--repetitions=1",
-        "--memory_limit=210e-6",
-        "--nomemory",
-    )
-    times = case["result"]["times"]
-    assert "ms" in times[_IN_PLACE]
-    assert times[_GATHER_STOCK]["refused"].startswith("needs ")
-    assert "gather + stock: refused: needs" in output
-    assert "memory" not in case["result"]
+    assert "x faster than gather + stock" in output
+    assert "x its floor of 3 W" in output
 
 
 def _stepped(name, rule, case, labels):
@@ -125,22 +90,6 @@ def test_what_is_compared_does_the_same(rule, names):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=5e-7)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("rule", steps.RULES)
-def test_the_bytes_of_slots_are_those_that_optimizers_have(rule, dtype):
-    case = _case(num_classes=50, dtype=dtype)
-    tree = Tree.two_level(50)
-    for name in (_IN_PLACE, _GATHER_STOCK):
-        parameters = implementations.make_parameters(tree.num_rows, case)
-        optimizer = steps.make_optimizer(name, rule, parameters)
-        held = sum(
-            math.prod(v.shape) * tf.as_dtype(v.dtype).size
-            for v in optimizer.variables
-            if len(v.shape) > 0
-        )
-        assert held == steps.estimated(name, rule, tree, case).slot_bytes
-
-
 def test_the_floor_counts_weights_slots_and_inputs():
     case = _case(num_classes=100, batch=100)
     work = floors.work(Tree.two_level(100), np.arange(100))
@@ -162,13 +111,3 @@ def test_the_floor_counts_weights_slots_and_inputs():
     floor = step_floors.floors(work, "adagrad", case, rates)[3]
     np.testing.assert_allclose(floor.seconds, 2 * 6 * 1000 * 16 / 1e3)
     assert floor.memory_share < 1e-6
-
-
-def test_slots_of_short_weights_are_long():
-    case = _case(num_classes=100, batch=100, dtype="bfloat16")
-    work = floors.work(Tree.two_level(100), np.arange(100))
-    rates = floors.Rates(flops=1e15, read=1e6, read_write=1e6)
-    floor = step_floors.floors(work, "adagrad", case, rates)[2]
-    np.testing.assert_allclose(
-        floor.seconds, (2 * 3520 + 2 * 7040 + 3 * 3200) / 1e6
-    )

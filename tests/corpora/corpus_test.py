@@ -1,14 +1,13 @@
-"""The ids of a corpus beside a plain reader's, and the cache."""
+"""The ids of a corpus beside a plain reader's."""
 
 import collections
 import hashlib
-import os
 import random
 
 import numpy as np
 import pytest
 
-from examples.corpora import cache, corpus, formats, tokenizer
+from examples.corpora import corpus, formats, tokenizer
 
 LETTERS = "aeiou bcdf\tgh\n\n    klé我ไ.(_1'\r\n"
 
@@ -103,30 +102,3 @@ def test_a_file_is_divided_between_lines(tmp_path, form):
             assert found.count("<eof>") == round(100 * sizes[-1])
     assert sum(sizes) == pytest.approx(1)
     assert sizes == pytest.approx([0.9, 0.05, 0.05], abs=0.01)
-
-
-def test_what_fails_leaves_nothing(tmp_path):
-    def fail(folder):
-        (folder / "half").write_text("half")
-        raise OSError("No space left on device")
-
-    with pytest.raises(OSError, match="No space left"):
-        cache.made(tmp_path, "name", fail)
-    assert not list(tmp_path.iterdir())
-    folder = cache.made(tmp_path, "name", lambda f: (f / "a").write_text("a"))
-    assert (folder / "a").read_text() == "a"
-    assert os.listdir(tmp_path) == ["name"]
-
-
-def test_two_processes_take_the_folder_of_the_first(tmp_path):
-    def write(folder, text):
-        (folder / "a").write_text(text)
-
-    def make(folder):
-        # Another process makes the same folder meanwhile.
-        cache.made(tmp_path, "name", lambda f: write(f, "first"))
-        write(folder, "second")
-
-    folder = cache.made(tmp_path, "name", make)
-    assert (folder / "a").read_text() == "first"
-    assert os.listdir(tmp_path) == ["name"]

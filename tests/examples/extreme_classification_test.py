@@ -1,11 +1,11 @@
 """The example of extreme classification, on a few invented packages."""
 
+import os
 import re
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from examples.common import program
 from examples.extreme_classification import (
@@ -83,10 +83,12 @@ def test_packages(lists):
     assert found[1].dependencies == []
 
 
-def test_a_missing_index_is_named(lists):
-    (lists / "debian_main_i18n_Translation-en").unlink()
-    with pytest.raises(OSError, match="Languages=en update"):
-        packages.read(lists)
+def test_the_data_set_is_made_once(lists, tmp_path):
+    folder = data.debian_folder(lists, tmp_path / "cache")
+    before = (folder / "train.txt").stat().st_mtime_ns
+    assert data.debian_folder(lists, tmp_path / "cache") == folder
+    assert (folder / "train.txt").stat().st_mtime_ns == before
+    assert os.listdir(tmp_path / "cache") == [folder.name]
 
 
 def test_parts(folder):
@@ -96,59 +98,6 @@ def test_parts(folder):
     assert np.bincount(examples.label_ids).min() >= 2
     names = data.label_names(folder, examples.num_labels)
     assert sorted(names) == [f"lib{c:02d}" for c in range(12)]
-
-
-def test_two_files_for_each_part(folder, tmp_path):
-    """The second format gives the same data."""
-    for part, name in (("train", "trn"), ("test", "tst")):
-        lines = (folder / f"{part}.txt").read_text().splitlines()
-        examples, features, labels = lines[0].split()
-        rows = [line.split(" ", 1) for line in lines[1:]]
-        (tmp_path / f"{name}_X_Xf.txt").write_text(
-            "\n".join([f"{examples} {features}", *(x for _, x in rows)]) + "\n"
-        )
-        ones = [" ".join(f"{y}:1" for y in ys.split(",")) for ys, _ in rows]
-        (tmp_path / f"{name}_X_Y.txt").write_text(
-            "\n".join([f"{examples} {labels}", *ones]) + "\n"
-        )
-    for one, other in zip(data.read(folder), data.read(tmp_path), strict=True):
-        np.testing.assert_array_equal(one.label_ids, other.label_ids)
-        np.testing.assert_array_equal(one.feature_values, other.feature_values)
-    assert data.label_names(tmp_path, 12)[3] == "3"
-
-
-def test_dropout_of_features():
-    """Training leaves whole features out; the mean stays."""
-    layer = bags.BagOfFeatures(4000, 3, dropout=0.25)
-    ids = tf.reshape(tf.range(4000, dtype=tf.int64), [4000, 1])
-    pair = [tf.RaggedTensor.from_tensor(x) for x in (ids, tf.ones([4000, 1]))]
-    all_of_them = layer(pair).numpy()
-    some = layer(pair, training=True).numpy()
-    is_out = (some == 0).all(1)
-    assert is_out.mean() == pytest.approx(0.25, abs=0.04)
-    np.testing.assert_allclose(
-        some[~is_out], all_of_them[~is_out] / 0.75, rtol=1e-5
-    )
-
-
-def test_best_threshold(monkeypatch):
-    """Trying each threshold finds none that is better."""
-    rng = np.random.default_rng(0)
-    labels = np.array([[0, 1, -1], [2, -1, -1], [3, 4, 5], [6, -1, -1]])
-    found = np.stack([rng.permutation(8)[:5] for _ in range(4)])
-    found[1, 3:] = -1
-    probs = np.where(found < 0, 0, -np.sort(-rng.random(found.shape)))
-    monkeypatch.setattr(
-        thresholds, "best_labels", lambda *arguments: (probs, found)
-    )
-
-    def f1(threshold):
-        chosen = (probs >= threshold) & (found >= 0)
-        hits = sum(found[i, j] in labels[i] for i, j in np.argwhere(chosen))
-        return 2 * hits / (chosen.sum() + 7)
-
-    best = thresholds.best(None, None, labels)
-    assert f1(best) == max(f1(p) for p in probs[found >= 0])
 
 
 def test_train(folder, capsys):

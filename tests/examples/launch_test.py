@@ -7,8 +7,6 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 LAUNCH = pathlib.Path("examples/distributed/launch")
 # Stand-ins for the commands of Slurm in a job of two nodes.
 COMMANDS = {
@@ -56,28 +54,6 @@ def test_slurm(tmp_path):
             "cluster": {"worker": ["node1:2222", "node2:2222"]},
             "task": {"type": "worker", "index": index},
         }
-
-
-@pytest.mark.parametrize("restarts, requeues", [("9", True), ("10", False)])
-def test_slurm_requeues_a_failed_job(tmp_path, restarts, requeues):
-    (tmp_path / "scontrol").write_text('#!/bin/bash\necho "$@" >&2; echo node1')
-    (tmp_path / "srun").write_text("#!/bin/bash\nexit 3")
-    for program in tmp_path.iterdir():
-        program.chmod(0o755)
-    found = subprocess.run(
-        ["bash", LAUNCH / "workers.sbatch"],
-        env={
-            **os.environ,
-            "PATH": f"{tmp_path}:{os.environ['PATH']}",
-            "SLURM_JOB_NODELIST": "node1",
-            "SLURM_JOB_ID": "12",
-            "SLURM_RESTART_COUNT": restarts,
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert found.returncode == 1
-    assert ("requeue 12" in found.stderr) == requeues
 
 
 def test_kubernetes(tmp_path):

@@ -33,26 +33,11 @@ def test_sessions():
     assert shop.num_items == 600
     np.testing.assert_array_equal(np.unique(sessions), np.arange(600))
     places = np.argsort(shop._numbers)[sessions]
-    topics, ranks = np.divmod(places, shop._ranks)
+    topics = places // shop._ranks
     same = topics[:, 1:] == topics[:, :-1]
     popular = np.diff(shop._topic_cdf, prepend=0)
     wanted = data.STAY + (1 - data.STAY) * np.square(popular).sum()
     assert same.mean() == pytest.approx(wanted, abs=0.01)
-    # The best items that follow an item, by the structure.
-    best = [
-        {(r + 1) % shop._ranks, *[x for x in range(10) if x != r + 1][:9]}
-        for r in range(shop._ranks)
-    ]
-    hits = [
-        t and after in best[before]
-        for t, before, after in zip(
-            same.ravel(),
-            ranks[:, :-1].ravel(),
-            ranks[:, 1:].ravel(),
-            strict=True,
-        )
-    ]
-    assert np.mean(hits) == pytest.approx(shop.ceiling(10), abs=0.03)
 
 
 @pytest.mark.parametrize("head", ["hierarchical", "sampled", "full"])

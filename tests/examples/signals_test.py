@@ -145,13 +145,3 @@ def test_ctrl_c_saves_after_the_step(text, whole, tmp_path):
     job.start()
     job.finish()
     assert_same_models(job, whole)
-
-
-def test_a_second_ctrl_c_ends_at_once():
-    with pytest.raises(KeyboardInterrupt), program.interruption() as pressed:
-        assert not pressed()
-        os.kill(os.getpid(), signal.SIGINT)
-        assert pressed()
-        os.kill(os.getpid(), signal.SIGINT)
-    # Before and behind it, the first one does.
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,32 +1,10 @@
 """Pictures that a reader can read: ticks, units, legends."""
 
-import contextlib
 import re
 
 import pytest
 
 _NUMBER = re.compile(r"[-−]?[\d,.]+([a-zA-Z]*)|\$.*\$")
-
-
-@contextlib.contextmanager
-def written(monkeypatch):
-    """Yields a list that gets each figure which is written to a file."""
-    figure = pytest.importorskip("matplotlib.figure")
-    save, figures = figure.Figure.savefig, []
-
-    def keep(self, *args, **kwargs):
-        figures.append(self)
-        return save(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(figure.Figure, "savefig", keep)
-        yield figures
-
-
-def texts(figure):
-    """Returns all texts of a figure, as one string of lines."""
-    text = pytest.importorskip("matplotlib.text")
-    return "\n".join(t.get_text() for t in figure.findobj(text.Text))
 
 
 def check(figure):
