@@ -31,9 +31,9 @@ Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
   std::iota(all_rows.begin(), all_rows.end(), 0);
   const int64_t targets = of_nodes ? tree.num_rows : tree.num_classes;
   if (of_nodes) tree.class_rows = all_rows.data();
-  const std::vector<double> w = AllToDoubles(head.weights);
-  const std::vector<double> b = AllToDoubles(head.biases);
-  const std::vector<double> x = AllToDoubles(head.x);
+  const std::vector<double> w = ToDoubles(head.weights);
+  const std::vector<double> b = ToDoubles(head.biases);
+  const std::vector<double> x = ToDoubles(head.x);
   Outputs<double> want;
   const int64_t rows = tree.num_weight_rows();
   want.dz.resize(head.batch * rows);
@@ -46,7 +46,7 @@ Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
       if (g == 0) continue;
       const int64_t root = roots[tree.row_groups[tree.class_rows[c]]];
       want.roots[i * tree.num_roots + root] += g;
-      ReferenceLoss(tree, head.width, w.data(), b.empty() ? nullptr : b.data(),
+      ReferenceLoss(tree, head.width, w.data(), DataOrNull(b),
                     x.data() + i * head.width, c, -g,
                     want.dx.data() + i * head.width, nullptr,
                     want.dz.data() + i * rows, {0, nullptr, head.soft_cap});
@@ -59,13 +59,13 @@ template <typename A>
 void CompareGrads(const Outputs<A>& got, const Outputs<double>& want,
                   double tolerance, const std::string& name) {
   for (size_t i = 0; i < want.dz.size(); ++i) {
-    NearOrSame(got.dz[i], want.dz[i], tolerance, name + " dz");
+    Near(got.dz[i], want.dz[i], tolerance, name + " dz");
   }
   for (size_t i = 0; i < want.dx.size(); ++i) {
-    NearOrSame(got.dx[i], want.dx[i], tolerance, name + " dx");
+    Near(got.dx[i], want.dx[i], tolerance, name + " dx");
   }
   for (size_t i = 0; i < want.roots.size(); ++i) {
-    NearOrSame(got.roots[i], want.roots[i], tolerance, name + " by roots");
+    Near(got.roots[i], want.roots[i], tolerance, name + " by roots");
   }
 }
 
@@ -80,7 +80,7 @@ void Check(const Head<T>& head, Isa isa, const std::string& name,
   const Outputs<A> nodes = Run<T>(head.On(isa), true, {});
   const Outputs<A> classes = Run<T>(head.On(isa), false, {});
   for (size_t i = 0; i < want.size(); ++i) {
-    NearOrSame(nodes.values[i], want[i], tolerance, name + " log p");
+    Near(nodes.values[i], want[i], tolerance, name + " log p");
     Expect(!(nodes.values[i] > 0), name + ": a probability above 1");
   }
   bool same = SameBits(nodes.groups, classes.groups);
@@ -206,24 +206,24 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
     const Outputs<A> out = Run<T>(changed.On(isa), true, {});
     const std::vector<double> want = WantedLogProbs(changed);
     for (size_t i = 0; i < want.size(); ++i) {
-      NearOrSame(out.values[i], want[i], tolerance, name + " " + what);
+      Near(out.values[i], want[i], tolerance, name + " " + what);
     }
     return out;
   };
   for (double value : kSpecialValues) {
     for (int64_t row : {leaf, inner}) {
       Head<T> changed = head;
-      changed.biases[row] = Special<T>(value);
+      changed.biases[row] = FromDouble<T>(value);
       compare(changed, "bias " + std::to_string(value));
       changed = head;
       for (int64_t d = 0; d < head.width; ++d) {
-        changed.weights[row * head.width + d] = Special<T>(value);
+        changed.weights[row * head.width + d] = FromDouble<T>(value);
       }
       compare(changed, "weights " + std::to_string(value));
     }
     // One example alone.
     Head<T> changed = head;
-    changed.x[2 * head.width + 3] = Special<T>(value);
+    changed.x[2 * head.width + 3] = FromDouble<T>(value);
     changed.Pack();
     const Outputs<A> out = compare(changed, "input " + std::to_string(value));
     bool same = true;
@@ -235,7 +235,7 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
   }
   Head<T> changed = head;
   for (int64_t r = tree.group_offsets[last_group]; r < tree.num_rows; ++r) {
-    changed.biases[r] = Special<T>(-INFINITY);
+    changed.biases[r] = FromDouble<T>(-INFINITY);
   }
   compare(changed, "a group without probability");
 
@@ -243,7 +243,7 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
   // reaches it, and gives none.
   for (int64_t row : {leaf, inner}) {
     changed = head;
-    changed.biases[row] = Special<T>(-INFINITY);
+    changed.biases[row] = FromDouble<T>(-INFINITY);
     const std::vector<double> want = WantedLogProbs(changed);
     for (bool of_nodes : {false, true}) {
       const int64_t targets = of_nodes ? tree.num_rows : tree.num_classes;

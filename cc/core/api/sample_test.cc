@@ -38,9 +38,9 @@ std::vector<double> Cooled(const Head<T>& head, double temperature) {
   cooled.owned = head.owned;
   cooled.batch = head.batch;
   cooled.width = head.width;
-  cooled.weights = AllToDoubles(head.weights);
-  cooled.biases = AllToDoubles(head.biases);
-  cooled.x = AllToDoubles(head.x);
+  cooled.weights = ToDoubles(head.weights);
+  cooled.biases = ToDoubles(head.biases);
+  cooled.x = ToDoubles(head.x);
   for (double& w : cooled.weights) w /= temperature;
   for (double& b : cooled.biases) b /= temperature;
   cooled.soft_cap = head.soft_cap / temperature;
@@ -266,7 +266,7 @@ void CheckTemperatures(Isa isa, const std::string& name, std::mt19937* rng) {
   do {
     head = RandomHead<T>({5, 9, 10, 6, 0.5}, true, rng);
   } while (!HasSiblings(head.tree(), 0));
-  head.biases[0] = Special<T>(-INFINITY);
+  head.biases[0] = FromDouble<T>(-INFINITY);
   const TreeView tree = head.tree();
   SampleOptions options;
   options.num_samples = 50;
@@ -310,7 +310,7 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
       options.top_p = top_p;
       const std::vector<int64_t> before = Run(head.On(isa), options);
       Head<T> changed = head;
-      changed.x[2 * head.width + 3] = Special<T>(NAN);
+      changed.x[2 * head.width + 3] = FromDouble<T>(NAN);
       changed.Pack();
       const std::vector<int64_t> got = Run(changed.On(isa), options);
       for (size_t index = 0; index < got.size(); ++index) {
@@ -324,7 +324,7 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
       for (double value : {kSpecialValues[0], kSpecialValues[2]}) {
         changed = head;
         const int64_t row = (*rng)() % changed.biases.size();
-        changed.biases[row] = Special<T>(value);
+        changed.biases[row] = FromDouble<T>(value);
         const auto values = ClassValues(changed.On(isa));
         const int64_t classes = head.tree().num_classes;
         const std::vector<int64_t> draws = Run(changed.On(isa), options);

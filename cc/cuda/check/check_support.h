@@ -45,7 +45,7 @@ struct CheckCase {
 // roots, and all of some examples, cannot be reached.
 template <typename A>
 std::vector<A> DrawStarts(const CheckCase& c, int64_t size, std::mt19937* rng) {
-  const int64_t roots = ViewOf(c.tree).num_roots;
+  const int64_t roots = c.tree.view().num_roots;
   std::vector<A> starts;
   if (roots == 1 && !c.starts) return starts;
   for (int64_t i = 0; i < size * roots; ++i) {

@@ -23,7 +23,7 @@ struct InferenceCase {
   InferenceCase(const CheckCase& c, Precision the_precision, std::mt19937* rng,
                 int64_t most = kMaxPredictions)
       : name(c.name),
-        tree(ViewOf(c.tree)),
+        tree(c.tree.view()),
         owned_tree(c.tree),
         device_tree(c.tree),
         precision(the_precision),

@@ -31,7 +31,7 @@ struct LossCase {
         logits(c.logits),
         needs(c.needs),
         biases(c.biases),
-        tree(ViewOf(c.tree)),
+        tree(c.tree.view()),
         device_tree(new DeviceTree(c.tree)),
         precision(given_precision),
         w(Draw<T>(tree.num_weight_rows() * c.width, 32, rng)),
