@@ -94,45 +94,6 @@ void CheckSure(Isa isa, int64_t rows) {
   for (const T& v : out.db) Near(ToDouble(v), 0, most, name);
 }
 
-// A pinned tree and the same one with weights, all zero, for every second row:
-// the same losses and dx to the bit, and the gradients of the first rows.
-template <typename T>
-void CheckZeroRows(const Case& c, Isa isa, std::mt19937* rng) {
-  using A = Accumulator<T>;
-  const OwnedTree pinned = RandomForest(c, rng);
-  OwnedTree expanded = pinned;
-  expanded.pinned = false;
-  const int64_t groups = pinned.parents.size(), width = c.width;
-  const std::vector<T> w = Draw<T>(groups * width, 32, rng);
-  const std::vector<T> b = Draw<T>(groups, 64, rng);
-  std::vector<T> all_w(2 * groups * width), all_b(2 * groups);
-  for (int64_t g = 0; g < groups; ++g) {
-    std::copy_n(w.data() + g * width, width, all_w.data() + 2 * g * width);
-    all_b[2 * g] = b[g];
-  }
-  const std::vector<T> x = Draw<T>(c.batch * width, 64, rng);
-  std::vector<int64_t> labels(c.batch);
-  for (int64_t& label : labels) label = (*rng)() % pinned.class_rows.size();
-  const std::vector<A> grads(c.batch, A(0.5));
-  const LossBatch<T> in(pinned.view(), width, w, b, x, labels, grads);
-  const LossBatch<T> all(expanded.view(), width, all_w, all_b, x, labels,
-                         grads);
-  const std::string name = std::string(IsaName(isa)) + " zero rows ";
-  for (bool keep : {false, true}) {
-    const Outputs<T> got = in.Run(isa, Serial, keep);
-    const Outputs<T> want = all.Run(isa, Serial, keep);
-    Expect(SameBits(got.loss, want.loss) && SameBits(got.dx, want.dx), name);
-    for (int64_t g = 0; g < groups; ++g) {
-      Expect(got.touched[g] == want.touched[2 * g], name + "touched");
-      Near(ToDouble(got.db[g]), ToDouble(want.db[2 * g]), 1e-6, name + "db");
-      for (int64_t d = 0; d < width; ++d) {
-        Near(ToDouble(got.dw[g * width + d]),
-             ToDouble(want.dw[2 * g * width + d]), 1e-6, name + "dw");
-      }
-    }
-  }
-}
-
 // A group that has not the two rows of a pinned one is refused.
 void CheckNotPinned() {
   OwnedTree tree;
@@ -198,7 +159,6 @@ int main() {
                               &rng);
         }
       }
-      if (c.pinned) CheckZeroRows<T>(c, isa, &rng);
     }
     if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float>) {
       CheckInfinite<T>(isa, &rng);

@@ -36,7 +36,6 @@
 #include "cc/cuda/check/loss_check.h"
 #include "cc/cuda/check/plan_check.h"
 #include "cc/cuda/check/rounding_check.h"
-#include "cc/cuda/check/saved_state_check.h"
 #include "cc/cuda/check/top_k_check.h"
 #include "cc/cuda/check/update_check.h"
 
@@ -50,10 +49,9 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   loss.MakeReference();
   LossCheck<T>(loss).Run();
   UpdateCheck<T>(loss).Run();
-  LogProbsGradCheck<T>(c, loss, rng).Run();
-  BestClassesCheck<T>(loss, rng).Run();
-  SavedStateCheck<T>(loss).Run();
   const InferenceCase<T> inference(c, precision, rng);
+  LogProbsGradCheck<T>(inference, rng).Run();
+  BestClassesCheck<T>(inference, rng).Run();
   InferenceCheck<T>(inference).Run();
   if constexpr (kSumsInFloat<T>) TopKCheck<T>(inference).Run();
   loss.Smooth(std::is_same_v<T, float> && precision == Precision::kExact, rng);

@@ -35,6 +35,7 @@ struct InferenceCase {
         b(Draw<T>(c.biases ? tree.num_weight_rows() : 0, 64, rng)),
         x(Draw<T>(size * width, 64, rng)),
         starts(DrawStarts<A>(c, size, rng)),
+        roots(RootsOfGroups(tree)),
         device_w(w),
         device_b(b),
         device_x(x),
@@ -55,10 +56,10 @@ struct InferenceCase {
     return LineName<T>(name, size, width, precision, what);
   }
 
-  // The number of the tree that a group is in.
-  int64_t RootOf(int64_t group) const {
-    return std::count(tree.group_parents, tree.group_parents + group + 1, -1) -
-           1;
+  // Of an example, in the tree of a group; 0 where there are none.
+  A StartAt(int64_t example, int64_t group) const {
+    return starts.empty() ? A(0)
+                          : starts[example * tree.num_roots + roots[group]];
   }
 
   // [size, columns]
@@ -81,7 +82,8 @@ struct InferenceCase {
   const Levels& levels;
   const int64_t size, width;
   const std::vector<T> w, b, x;
-  const std::vector<A> starts;  // [size, roots], or none
+  const std::vector<A> starts;       // [size, roots], or none
+  const std::vector<int64_t> roots;  // the numbers of the groups' trees
   const DeviceArray<T> device_w, device_b, device_x;
   const DeviceArray<A> device_starts;
   Batch<T> batch;

@@ -36,17 +36,6 @@ class InferenceCheck {
   }
 
  private:
-  // The number of the tree that each row is in.
-  std::vector<int64_t> RowRoots() const {
-    std::vector<int64_t> roots;
-    int64_t root = -1;
-    for (int64_t g = 0; g < tree_.num_groups; ++g) {
-      root += tree_.group_parents[g] < 0 ? 1 : 0;
-      roots.resize(tree_.group_offsets[g + 1], root);
-    }
-    return roots;
-  }
-
   void CheckLogProbs(const Batch<T>& batch, const std::string& what) {
     const std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b),
                               x = ToDoubles(case_.x);
@@ -54,18 +43,15 @@ class InferenceCheck {
     std::string error;
     const std::vector<A> nodes = case_.LogProbsOf(batch, true, &error);
     const std::vector<A> classes = case_.LogProbsOf(batch, false, &error);
-    const std::vector<int64_t> roots = RowRoots();
     Errors of_nodes, of_classes;
     for (int64_t i = 0; i < size_; ++i) {
       double* want = reference_.data() + i * tree_.num_rows;
-      ReferenceLogProbs(tree_, case_.width, w.data(),
-                        b.empty() ? nullptr : b.data(),
+      ReferenceLogProbs(tree_, case_.width, w.data(), DataOrNull(b),
                         x.data() + i * case_.width, want);
-      for (int64_t r = 0; batch.root_log_probs != nullptr && r < tree_.num_rows;
-           ++r) {
-        want[r] += case_.starts[i * tree_.num_roots + roots[r]];
-      }
       for (int64_t r = 0; r < tree_.num_rows; ++r) {
+        if (batch.root_log_probs != nullptr) {
+          want[r] += case_.StartAt(i, tree_.row_groups[r]);
+        }
         of_nodes.Add(nodes[i * tree_.num_rows + r], want[r]);
       }
       for (int64_t c = 0; c < tree_.num_classes; ++c) {
@@ -100,7 +86,6 @@ class InferenceCheck {
     const Uniform uniform(arguments.seed_0, arguments.seed_1);
     const double slack = 1e-4;
     int64_t wrong = 0;
-    const std::vector<int64_t> roots = RowRoots();
     const bool with_roots = !case_.starts.empty();
     auto check_share = [&](double before, double share, double u) {
       if (u < before - slack || u > before + share + slack) ++wrong;
@@ -116,7 +101,8 @@ class InferenceCheck {
         continue;
       }
       if (with_roots) {
-        const int64_t root = roots[tree_.class_rows[got[draw]]];
+        const int64_t root =
+            case_.roots[tree_.row_groups[tree_.class_rows[got[draw]]]];
         double before = 0;
         for (int64_t r = 0; r < root; ++r) {
           before += std::exp(static_cast<double>(starts[r]));
@@ -134,11 +120,10 @@ class InferenceCheck {
       }
       std::reverse(path.begin(), path.end());
       for (size_t depth = 0; depth < path.size(); ++depth) {
-        const double above = depth > 0    ? nodes[path[depth - 1]]
-                             : with_roots ? starts[roots[path[0]]]
-                                          : 0;
-        const int64_t first =
-            tree_.group_offsets[tree_.row_groups[path[depth]]];
+        const int64_t group = tree_.row_groups[path[depth]];
+        const double above = depth > 0 ? nodes[path[depth - 1]]
+                                       : case_.StartAt(draw / kSamples, group);
+        const int64_t first = tree_.group_offsets[group];
         double before = 0;
         for (int64_t r = first; r < path[depth]; ++r) {
           before += std::exp(nodes[r] - above);

@@ -7,12 +7,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "cc/core/testing/update_state.h"
 #include "cc/cuda/check/loss_case.h"
 
 namespace tf_hsm {
 namespace gpu {
 
-constexpr Hyperparameters kHyper = {0.1, 0.9, 0.99, 1e-3};
 constexpr double kDecays[2] = {0.03125, 0.0625};
 
 template <typename T>
@@ -42,34 +42,27 @@ class UpdateCheck {
   void RunOneRule() const { CheckUpdate(UpdateRule::kAdagrad, false); }
 
  private:
-  struct State {
-    std::vector<T> w, b;
-    std::vector<A> slots[2], bias_slots[2];
-    std::vector<A> loss, dx;
+  struct Results {
+    State<T> state;
+    std::vector<A> dx;
     std::string error;
-    bool operator==(const State& o) const {
-      bool same = SameBits(w, o.w) && SameBits(b, o.b) && SameBits(dx, o.dx);
-      for (int s = 0; s < 2; ++s) {
-        same = same && SameBits(slots[s], o.slots[s]) &&
-               SameBits(bias_slots[s], o.bias_slots[s]);
-      }
-      return same;
-    }
   };
 
-  State RunUpdate(UpdateRule rule, bool decays) const {
-    const int64_t slot_width = TraitsOf(rule).slots_per_row ? 1 : case_.width;
+  Results RunUpdate(UpdateRule rule, bool decays) const {
     const DeviceCase<T> device(case_);
     std::vector<float> inputs;
     for (const T& value : case_.x) inputs.push_back(ToDouble(value));
     const DeviceArray<float> float_x(inputs);
     const DeviceArray<int32_t> narrow_labels(
         std::vector<int32_t>(case_.labels.begin(), case_.labels.end()));
-    const int64_t rows = case_.tree.num_weight_rows();
-    const std::vector<A> start(rows * slot_width, A(0.25));
-    const std::vector<A> bias_start(rows, A(0.25));
-    const DeviceArray<A> slot_0(start), slot_1(start), bias_slot_0(bias_start),
-        bias_slot_1(bias_start);
+    Results results;
+    State<T>& state = results.state;
+    state = MakeState<T>(rule, case_.tree.num_weight_rows(), case_.width,
+                         case_.w, case_.Biases());
+    const DeviceArray<A> slots[] = {DeviceArray<A>(state.w_slots[0]),
+                                    DeviceArray<A>(state.w_slots[1])};
+    const DeviceArray<A> bias_slots[] = {DeviceArray<A>(state.b_slots[0]),
+                                         DeviceArray<A>(state.b_slots[1])};
     // Other types than in LossCheck, with the same values.
     Batch<T> batch = device.batch;
     batch.inputs = float_x.data();
@@ -79,78 +72,60 @@ class UpdateCheck {
     const DeviceMemory blocks(batch, case_.logits);
     const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
     const DeviceArray<Hyperparameters> hyper({kHyper});
+    const DeviceArray<double> factors({kDecays[0], kDecays[1]});
     DeviceUpdate<T> update;
     update.rule = rule;
     update.hyper = hyper.data();
-    const DeviceArray<double> factors({kDecays[0], kDecays[1]});
     if (decays) update.decays = factors.data();
     update.weights = device.w.data();
     update.biases = case_.biases ? device.b.data() : nullptr;
-    const int slots = NumSlots(rule);
-    if (slots > 0) {
-      update.weight_slots[0] = slot_0.data();
-      update.bias_slots[0] = bias_slot_0.data();
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      update.weight_slots[s] = slots[s].data();
+      update.bias_slots[s] = bias_slots[s].data();
     }
-    if (slots > 1) {
-      update.weight_slots[1] = slot_1.data();
-      update.bias_slots[1] = bias_slot_1.data();
-    }
-    State result;
     const A* grads = device.grads.data();
-    result.error = Forward<T>(batch, blocks.memory,
-                              {loss.data(), dx.data(), grads}, CheckStream());
-    result.error +=
+    results.error = Forward<T>(batch, blocks.memory,
+                               {loss.data(), dx.data(), grads}, CheckStream());
+    results.error +=
         ApplyUpdate(batch, blocks.memory, grads, update, CheckStream());
-    result.w = device.w.Download();
-    result.b = device.b.Download();
-    result.slots[0] = slot_0.Download();
-    result.slots[1] = slot_1.Download();
-    result.bias_slots[0] = bias_slot_0.Download();
-    result.bias_slots[1] = bias_slot_1.Download();
-    result.loss = loss.Download();
-    result.dx = dx.Download();
-    return result;
+    state.w = device.w.Download();
+    if (case_.biases) state.b = device.b.Download();
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      state.w_slots[s] = slots[s].Download();
+      state.b_slots[s] = bias_slots[s].Download();
+    }
+    results.dx = dx.Download();
+    return results;
   }
 
   void CheckUpdate(UpdateRule rule, bool decays) const {
-    const State got = RunUpdate(rule, decays);
-    const State again = RunUpdate(rule, decays);
-    const int64_t width = case_.width;
-    const bool row_wise = TraitsOf(rule).slots_per_row;
-    std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b);
-    std::vector<double> sums(got.slots[0].size(), 0.25);
-    std::vector<double> dx = case_.dx;
-    for (size_t i = 0; i < dx.size(); ++i) dx[i] *= case_.grads[i / width];
-    for (int64_t row : case_.rows) {
-      double mean_square = 0;
-      for (int64_t d = 0; d < width; ++d) {
-        mean_square +=
-            case_.dw[row * width + d] * case_.dw[row * width + d] / width;
-      }
-      for (int64_t d = 0; d < width; ++d) {
-        double slots[2] = {0.25, 0.25};
-        double& value = w[row * width + d];
-        value =
-            ReferenceUpdate(rule, kHyper, case_.dw[row * width + d],
-                            mean_square, value, slots, decays ? kDecays[0] : 0);
-        sums[row_wise ? row : row * width + d] = slots[0];
-      }
-      double slots[2] = {0.25, 0.25};
-      if (case_.biases) {
-        b[row] = ReferenceUpdate(rule, kHyper, case_.db[row],
-                                 case_.db[row] * case_.db[row], b[row], slots,
-                                 decays ? kDecays[1] : 0);
-      }
+    const Results got = RunUpdate(rule, decays);
+    const Results again = RunUpdate(rule, decays);
+    const ReferenceSums& sums = case_.want;
+    State<double> want =
+        MakeState<double>(rule, case_.tree.num_weight_rows(), case_.width,
+                          ToDoubles(case_.w), ToDoubles(case_.Biases()));
+    if (decays) {
+      want.decay = kDecays[0];
+      want.bias_decay = kDecays[1];
     }
+    ReferenceUpdateRows(sums.touched, sums.dw, sums.db, case_.width, rule,
+                        &want);
+    std::vector<double> dx = sums.dx;
+    for (size_t i = 0; i < dx.size(); ++i)
+      dx[i] *= case_.grads[i / case_.width];
     Errors weights, biases, slots, inputs;
-    weights.AddAll(got.w, w);
-    biases.AddAll(got.b, b);
+    weights.AddAll(got.state.w, want.w);
+    biases.AddAll(got.state.b, want.b);
     inputs.AddAll(got.dx, dx);
-    if (NumSlots(rule) > 0) slots.AddAll(got.slots[0], sums);
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      slots.AddAll(got.state.w_slots[s], want.w_slots[s]);
+      slots.AddAll(got.state.b_slots[s], want.b_slots[s]);
+    }
     case_.Report(
         TraitsOf(rule).name + std::string(decays ? ", decay" : ""), got.error,
         {{"dx", inputs}, {"w", weights}, {"b", biases}, {"slots", slots}},
-        got == again);
+        SameState(got.state, again.state) && SameBits(got.dx, again.dx));
   }
 
   const LossCase<T>& case_;
