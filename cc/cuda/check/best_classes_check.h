@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cc/core/base/philox.h"
-#include "cc/cuda/api/best_classes.h"
+#include "cc/cuda/api/inference.h"
 #include "cc/cuda/check/inference_case.h"
 
 namespace tf_hsm {

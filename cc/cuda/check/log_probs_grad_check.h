@@ -9,9 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/cuda/api/class_log_probs.h"
 #include "cc/cuda/api/inference.h"
-#include "cc/cuda/api/log_probs_grad.h"
 #include "cc/cuda/check/inference_case.h"
 
 namespace tf_hsm {

@@ -9,9 +9,8 @@
 #include "cc/core/api/search.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
+#include "cc/kernels/common/register.h"
 #include "cc/kernels/cpu/inference_batch.h"
-#include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
 namespace {

@@ -5,10 +5,9 @@
 
 #include "cc/core/api/log_probs.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
+#include "cc/kernels/common/register.h"
 #include "cc/kernels/cpu/inference_batch.h"
 #include "cc/kernels/cpu/page_pool.h"
-#include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
 namespace {

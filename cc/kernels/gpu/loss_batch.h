@@ -11,7 +11,6 @@
 #include "cc/cuda/api/gpu.h"
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
 #include "cc/kernels/gpu/core_batch.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
