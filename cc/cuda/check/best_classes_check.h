@@ -13,7 +13,7 @@
 
 #include "cc/core/base/philox.h"
 #include "cc/cuda/api/inference.h"
-#include "cc/cuda/check/inference_case.h"
+#include "cc/cuda/check/inference_check.h"
 
 namespace tf_hsm {
 namespace gpu {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "cc/cuda/check/check_support.h"
-#include "cc/cuda/check/check_trees.h"
 
 namespace tf_hsm {
 namespace gpu {

@@ -29,13 +29,11 @@
 #include "cc/cuda/check/cases.h"
 #include "cc/cuda/check/check_support.h"
 #include "cc/cuda/check/concurrency_check.h"
-#include "cc/cuda/check/failure_check.h"
 #include "cc/cuda/check/garbage_check.h"
 #include "cc/cuda/check/inference_check.h"
 #include "cc/cuda/check/log_probs_grad_check.h"
 #include "cc/cuda/check/loss_check.h"
 #include "cc/cuda/check/plan_check.h"
-#include "cc/cuda/check/rounding_check.h"
 #include "cc/cuda/check/top_k_check.h"
 #include "cc/cuda/check/update_check.h"
 

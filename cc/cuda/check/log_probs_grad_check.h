@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cc/cuda/api/inference.h"
-#include "cc/cuda/check/inference_case.h"
+#include "cc/cuda/check/inference_check.h"
 
 namespace tf_hsm {
 namespace gpu {

@@ -12,7 +12,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "cc/cuda/check/inference_case.h"
 #include "cc/cuda/check/inference_check.h"
 
 namespace tf_hsm {
