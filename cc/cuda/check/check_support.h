@@ -99,6 +99,27 @@ struct CheckCase {
   int needs = 0;
   bool only_float = false;  // other types would take the host minutes
   bool starts = false;  // of walks down, in a tree; a forest has them anyway
+
+  CheckCase& WithoutBiases() {
+    biases = false;
+    return *this;
+  }
+  CheckCase& WithStarts() {
+    starts = true;
+    return *this;
+  }
+  CheckCase& OnlyFloat() {
+    only_float = true;
+    return *this;
+  }
+  CheckCase& Classes(int64_t count) {
+    classes = count;
+    return *this;
+  }
+  CheckCase& Logits(int64_t bytes) {
+    logits = bytes;
+    return *this;
+  }
 };
 
 // The root_log_probs [size, roots] of a case, none where it has none. Some

@@ -122,11 +122,7 @@ void AddGarbage(Checks* checks) {
   add("pinned", [](Rng*) { return Case(Pinned(BinaryTree(5)), 20, 5); }, false);
   add(
       "two_level",
-      [](Rng*) {
-        CheckCase c = Case(TwoLevelTree(200), 20, 20);
-        c.biases = false;
-        return c;
-      },
+      [](Rng*) { return Case(TwoLevelTree(200), 20, 20).WithoutBiases(); },
       false);
   add("hot", [](Rng*) { return Case(TwoLevelTree(130), 90, 5); }, true);
   add("forest", [](Rng* rng) { return Case(MixedForest(rng), 30, 7); }, false);
