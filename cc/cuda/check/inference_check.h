@@ -59,7 +59,7 @@ struct InferenceCase {
     return LineName<T>(name, size, width, precision, what);
   }
 
-  // Of an example, in the tree of a group; 0 where there are none.
+  // Where an example starts in the tree of a group; 0 without starts.
   A StartAt(int64_t example, int64_t group) const {
     return starts.empty() ? A(0)
                           : starts[example * tree.num_roots + roots[group]];
