@@ -10,6 +10,7 @@
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/plan/node_parts.h"
 #include "cc/core/plan/smoothing_prior.h"
+#include "cc/core/testing/update_state.h"
 #include "cc/fuzz/target.h"
 
 namespace tf_hsm {
@@ -79,27 +80,18 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
               std::vector<Accumulator<T>>* x, const Parallel& parallel,
               Bytes* bytes) {
   using A = Accumulator<T>;
-  const int64_t rows = b->size();
   PlanTraining(plan, bytes->In(0, 3) == 0 ? bytes->In(0, 9) : INT64_MAX);
   Memory<T> memory(*plan, batch, problem.width);
   MakeSpecial(bytes, &memory.grads);
-  Update<T> update;
-  update.rule = kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
-  std::vector<double> hyper(6, 0.5);
-  MakeSpecial(bytes, &hyper);
-  update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
-  update.decay = hyper[4];
-  update.bias_decay = hyper[5];
+  const UpdateRule rule =
+      kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+  State<T> slots = MakeState<T>(rule, b->size(), problem.width, *w, *b);
+  Update<T> update = UpdateOf(rule, &slots);
+  DrawNumbers(bytes, &update);
   update.weights = w->data();
-  if (problem.biases != nullptr) update.biases = b->data();
-  std::vector<A> w_slots[kMaxSlots], b_slots[kMaxSlots];
-  for (int s = 0; s < NumSlots(update.rule); ++s) {
-    w_slots[s].resize(
-        rows * (TraitsOf(update.rule).slots_per_row ? 1 : problem.width));
-    b_slots[s].resize(rows);
-    MakeSpecial(bytes, &w_slots[s]);
-    update.weight_slots[s] = w_slots[s].data();
-    update.bias_slots[s] = b_slots[s].data();
+  update.biases = problem.biases != nullptr ? b->data() : nullptr;
+  for (int s = 0; s < NumSlots(rule); ++s) {
+    MakeSpecial(bytes, &slots.w_slots[s]);
   }
   update.stochastic = bytes->Coin();
   update.seed = bytes->Any();
@@ -164,7 +156,7 @@ void LabelRows(OwnedTree* tree) {
 }  // namespace
 
 void Fuzz(Bytes* bytes) {
-  WithKernel(bytes, [&](auto zero, Isa isa, double, double) {
+  WithKernel(bytes, [&](auto zero, Isa isa) {
     using T = decltype(zero);
     const Case c = DrawCase(bytes);
     OwnedTree owned = RandomForest(c, bytes);

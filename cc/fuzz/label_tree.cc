@@ -15,7 +15,6 @@ namespace {
 template <typename T>
 void FuzzSpecial(LabelSets<T>* in, const LabelPlan& plan, Isa isa,
                  UpdateRule rule, Bytes* bytes) {
-  using A = Accumulator<T>;
   MakeSpecial(bytes, &in->w);
   MakeSpecial(bytes, &in->b);
   MakeSpecial(bytes, &in->x);
@@ -31,17 +30,13 @@ void FuzzSpecial(LabelSets<T>* in, const LabelPlan& plan, Isa isa,
     }
     return;
   }
-  State<T, A> state = MakeState<T, A>(rule, rows, in->width, in->w, in->b);
+  State<T> state = MakeState<T>(rule, rows, in->width, in->w, in->b);
   for (int s = 0; s < NumSlots(rule); ++s) {
     MakeSpecial(bytes, &state.w_slots[s]);
     MakeSpecial(bytes, &state.b_slots[s]);
   }
   Update<T> update = UpdateOf(rule, &state);
-  std::vector<double> hyper(6, 0.5);
-  MakeSpecial(bytes, &hyper);
-  update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
-  update.decay = hyper[4];
-  update.bias_decay = hyper[5];
+  DrawNumbers(bytes, &update);
   update.stochastic = bytes->Coin();
   update.seed = bytes->Any();
   RunLabelTree(*in, plan, isa, parallel, &update);
@@ -74,21 +69,21 @@ void FuzzForged(const Case& c, int64_t count, Isa isa, UpdateRule rule,
 }  // namespace
 
 void Fuzz(Bytes* bytes) {
-  WithKernel(bytes, [&](auto zero, Isa isa, double store, double sum) {
+  WithKernel(bytes, [&](auto zero, Isa isa) {
     using T = decltype(zero);
     const Case c = DrawCase(bytes);
     const int64_t count = bytes->In(0, 7);
     const bool with_bias = bytes->Coin();
     const UpdateRule rule =
         kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
-    const std::string name = NameOf(c, isa) + " M=" + std::to_string(count);
+    const std::string name = IsaName(isa) + NameOf(c) + " " +
+                             TraitsOf(rule).name +
+                             " M=" + std::to_string(count);
     switch (bytes->In(0, 3)) {
       case 0:
-        return CheckLabelTree<T>(c, count, isa, store, sum, with_bias, name,
-                                 bytes);
+        return CheckLabelTree<T>(c, count, isa, {}, with_bias, name, bytes);
       case 1:
-        return CheckLabelStep<T>(c, count, isa, store, sum, rule, with_bias,
-                                 name + " " + TraitsOf(rule).name, bytes);
+        return CheckLabelTree<T>(c, count, isa, rule, with_bias, name, bytes);
       default:
         return FuzzForged<T>(c, count, isa, rule, with_bias, bytes);
     }

@@ -6,17 +6,17 @@
 namespace tf_hsm {
 
 void Fuzz(Bytes* bytes) {
-  WithKernel(bytes, [&](auto zero, Isa isa, double store, double sum) {
+  WithKernel(bytes, [&](auto zero, Isa isa) {
     using T = decltype(zero);
     const Case c = DrawCase(bytes);
     const bool with_bias = bytes->Coin(), of_float = bytes->Coin();
-    const std::string name = NameOf(c, isa);
+    const std::string name = IsaName(isa) + NameOf(c);
     if constexpr (std::is_same<T, bfloat16>::value) {
       if (of_float) {
-        return CheckLoss<T, float>(c, isa, store, sum, with_bias, name, bytes);
+        return CheckLoss<T, float>(c, isa, with_bias, name, bytes);
       }
     }
-    CheckLoss<T>(c, isa, store, sum, with_bias, name, bytes);
+    CheckLoss<T>(c, isa, with_bias, name, bytes);
   });
 }
 

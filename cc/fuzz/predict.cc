@@ -209,7 +209,7 @@ void FuzzSample(const Head<T>& head, const GroupScorer<T>& scorer, bool is_tree,
 }  // namespace
 
 void Fuzz(Bytes* bytes) {
-  WithKernel(bytes, [&](auto zero, Isa isa, double, double) {
+  WithKernel(bytes, [&](auto zero, Isa isa) {
     using T = decltype(zero);
     Head<T> head = RandomHead<T>(DrawCase(bytes), bytes->Coin(), bytes);
     const bool is_tree = bytes->Coin();

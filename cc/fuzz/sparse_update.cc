@@ -14,13 +14,12 @@ template <typename T>
 void FuzzSpecial(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
                  Isa isa, Bytes* bytes) {
   using A = Accumulator<T>;
-  State<T> state;
-  state.weights = Draw<T>(rows * width, 32, bytes);
+  State<T> state =
+      MakeState<T>(rule, rows, width, Draw<T>(rows * width, 32, bytes), {});
   for (int s = 0; s < NumSlots(rule); ++s) {
-    state.slots[s].assign(rows * (TraitsOf(rule).slots_per_row ? 1 : width), 0);
-    MakeSpecial(bytes, &state.slots[s]);
+    MakeSpecial(bytes, &state.w_slots[s]);
   }
-  MakeSpecial(bytes, &state.weights);
+  MakeSpecial(bytes, &state.w);
   std::vector<A> values = Draw<A>(count * width, 64, bytes);
   MakeSpecial(bytes, &values);
   std::vector<int64_t> indices(count);
@@ -28,12 +27,8 @@ void FuzzSpecial(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
   const std::vector<KeyAndIndex> sorted = SortRows(indices.data(), count);
   const SparseGradient<T> gradient = {sorted.data(), values.data(), count,
                                       width};
-  std::vector<double> hyper(6, 0.5);
-  MakeSpecial(bytes, &hyper);
-  Update<T> update = state.Of(rule);
-  update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
-  update.decay = hyper[4];
-  update.bias_decay = hyper[5];
+  Update<T> update = UpdateOf(rule, &state);
+  DrawNumbers(bytes, &update);
   update.stochastic = bytes->Coin();
   update.seed = bytes->Any();
   KernelTableFor<T>(isa).sparse_rows(update, gradient, sorted.data(),
@@ -43,7 +38,7 @@ void FuzzSpecial(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
 }  // namespace
 
 void Fuzz(Bytes* bytes) {
-  WithKernel(bytes, [&](auto zero, Isa isa, double store, double sum) {
+  WithKernel(bytes, [&](auto zero, Isa isa) {
     using T = decltype(zero);
     const UpdateRule rule =
         kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
@@ -52,12 +47,12 @@ void Fuzz(Bytes* bytes) {
     if (bytes->Coin()) {
       FuzzSpecial<T>(rows, width, count, rule, isa, bytes);
     } else {
-      CheckSparseUpdate<T>(rows, width, count, rule, store, sum,
+      CheckSparseUpdate<T>(rows, width, count, rule,
                            std::string(IsaName(isa)) + " sparse", bytes,
                            bytes->Coin());
     }
     if (bytes->In(0, 3) == 0) {
-      CheckSums<T>(count, bytes->In(0, 9), rows, width, sum, "bags", bytes);
+      CheckSums<T>(count, bytes->In(0, 9), rows, width, "bags", bytes);
     }
   });
 }

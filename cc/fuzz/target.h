@@ -4,7 +4,6 @@
 #ifndef TF_HSM_CC_FUZZ_TARGET_H_
 #define TF_HSM_CC_FUZZ_TARGET_H_
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "cc/core/base/isa.h"
 #include "cc/core/testing/test_support.h"
+#include "cc/core/update/update.h"
 #include "cc/fuzz/bytes.h"
 
 namespace tf_hsm {
@@ -20,23 +20,20 @@ namespace tf_hsm {
 // One case. What is wrong is reported as in a test (test_support.h).
 void Fuzz(Bytes* bytes);
 
-// Calls call(T(), isa, store, sum) for an element type and an ISA of this
-// machine; `store` is the rounding of a stored T, `sum` that of its
-// accumulator.
+// Calls call(T(), isa) for an element type and an ISA of this machine.
 template <typename Call>
 void WithKernel(Bytes* bytes, const Call& call) {
   static const std::vector<Isa> isas = SupportedIsas();
   const Isa isa = isas[bytes->In(0, 255) % isas.size()];
-  const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
   switch (bytes->In(0, 3)) {
     case 0:
-      return call(float(), isa, f32, f32);
+      return call(float(), isa);
     case 1:
-      return call(bfloat16(), isa, std::ldexp(1.0, -8), f32);
+      return call(bfloat16(), isa);
     case 2:
-      return call(half(), isa, std::ldexp(1.0, -11), f32);
+      return call(half(), isa);
     default:
-      return call(double(), isa, f64, f64);
+      return call(double(), isa);
   }
 }
 
@@ -59,13 +56,6 @@ inline Case DrawCase(Bytes* bytes) {
   return c;
 }
 
-// The parameters of a case, to name it in a failure.
-inline std::string NameOf(const Case& c, Isa isa) {
-  return std::string(IsaName(isa)) + " B=" + std::to_string(c.batch) +
-         " D=" + std::to_string(c.width) + " G=" + std::to_string(c.groups) +
-         " fanout<=" + std::to_string(c.most);
-}
-
 // Overwrites some numbers by ones of any bits: infinite, NaN, subnormal, huge.
 template <typename T>
 void MakeSpecial(Bytes* bytes, std::vector<T>* values) {
@@ -76,6 +66,16 @@ void MakeSpecial(Bytes* bytes, std::vector<T>* values) {
     bits |= kOnes[bytes->In(0, 3)] << (8 * sizeof(T) - 16);
     std::memcpy(&(*values)[(*bytes)() % values->size()], &bits, sizeof(T));
   }
+}
+
+// Draws the numbers of an update: any.
+template <typename T>
+void DrawNumbers(Bytes* bytes, Update<T>* update) {
+  std::vector<double> hyper(6, 0.5);
+  MakeSpecial(bytes, &hyper);
+  update->hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
+  update->decay = hyper[4];
+  update->bias_decay = hyper[5];
 }
 
 }  // namespace tf_hsm

@@ -7,13 +7,13 @@
 namespace tf_hsm {
 
 void Fuzz(Bytes* bytes) {
-  WithKernel(bytes, [&](auto zero, Isa isa, double store, double sum) {
+  WithKernel(bytes, [&](auto zero, Isa isa) {
     const Case c = DrawCase(bytes);
     const UpdateRule rule =
         kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
-    CheckTrainStep<decltype(zero)>(c, isa, store, sum, rule, bytes->Coin(),
-                                   NameOf(c, isa) + " " + TraitsOf(rule).name,
-                                   bytes);
+    CheckTrainStep<decltype(zero)>(
+        c, isa, rule, bytes->Coin(),
+        IsaName(isa) + NameOf(c) + " " + TraitsOf(rule).name, bytes);
   });
 }
 

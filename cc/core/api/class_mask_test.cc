@@ -1,7 +1,5 @@
-// Searches among allowed classes: every ISA and element type against a sort of
-// the allowed ones, to the bit, for one mask and for one per example, few
-// classes to all of them; beams and bounds; how many groups are opened; and
-// masks that are none.
+// Searches among allowed classes: how many groups are opened, and masks that
+// are none. search_test.cc compares what they find.
 
 #include "cc/core/api/class_mask.h"
 
@@ -15,82 +13,6 @@
 
 namespace tf_hsm {
 namespace {
-
-// The scalar definition: the ranking of all classes without those that are not
-// allowed.
-template <typename A>
-Ranking<A> OnlyAllowed(const Ranking<A>& ranking, const TreeView& tree,
-                       const OwnedMask& mask, int64_t example) {
-  Ranking<A> allowed;
-  for (const RankedClass<A>& c : ranking) {
-    if (mask.Has(example, tree.class_ranks[c.id])) allowed.push_back(c);
-  }
-  return allowed;
-}
-
-template <typename A>
-void ExpectSame(const Ranking<A>& got, const Ranking<A>& want,
-                const std::string& what) {
-  Expect(got.size() == want.size() && StartsWith(want, got), what);
-}
-
-template <typename T>
-void Check(const Head<T>& head, Isa isa, const std::string& name, double chance,
-           bool is_shared, std::mt19937* rng) {
-  using A = Accumulator<T>;
-  const GroupScorer<T> scorer = head.On(isa);
-  const TreeView tree = head.tree();
-  const std::vector<Ranking<A>> rankings = RankAll(scorer);
-  const OwnedMask owned =
-      RandomMask(tree, is_shared ? 1 : head.batch, chance, rng);
-  const ClassMask mask = owned.view();
-  SearchOptions options;
-  options.allowed = &mask;
-  for (int64_t k : {int64_t{1}, 1 + tree.num_classes / 3, tree.num_classes}) {
-    options.max_classes = k;
-    const std::string what = name + " k=" + std::to_string(k) + " chance " +
-                             std::to_string(chance) +
-                             (is_shared ? " shared" : "");
-    options.beam_width = 0;
-    const auto found = Find(scorer, options);
-    const auto again = Find(head.On(isa, Reversed), options);
-    std::vector<Ranking<A>> wanted;
-    std::vector<A> bounds;
-    for (int64_t i = 0; i < head.batch; ++i) {
-      Ranking<A>& want =
-          wanted.emplace_back(OnlyAllowed(rankings[i], tree, owned, i));
-      want.resize(std::min<int64_t>(k, want.size()));
-      ExpectSame(found[i].classes, want, what);
-      Expect(found[i].num_pruned == 0, what + " leaves something out");
-      Expect(SameFound(found[i], again[i]),
-             what + ": the order of items changes the bits");
-      bounds.push_back(want.empty() ? A(0) : want[want.size() / 2].log_prob);
-    }
-    const auto above = Find(scorer, options, bounds.data());
-    for (int64_t beam_width : {int64_t{2}, tree.num_groups}) {
-      options.beam_width = beam_width;
-      const auto beam = Find(scorer, options);
-      for (int64_t i = 0; i < head.batch; ++i) {
-        Expect(beam[i].classes.size() == wanted[i].size(),
-               what + ": a beam finds as many");
-        Expect(std::all_of(beam[i].classes.begin(), beam[i].classes.end(),
-                           [&](const RankedClass<A>& c) {
-                             return owned.Has(i, tree.class_ranks[c.id]);
-                           }),
-               what + ": a beam finds another class");
-        Expect(beam_width < tree.num_groups || beam[i].num_pruned == 0,
-               what + ": a wide beam leaves something out");
-        if (beam[i].num_pruned > 0) continue;
-        ExpectSame(beam[i].classes, wanted[i], what + ": an exact beam");
-      }
-    }
-    for (int64_t i = 0; i < head.batch; ++i) {
-      Ranking<A>& want = wanted[i];
-      while (!want.empty() && want.back().log_prob < bounds[i]) want.pop_back();
-      ExpectSame(above[i].classes, want, what + " above a bound");
-    }
-  }
-}
 
 // Counts the groups that a search opens, on one thread.
 int64_t num_opened = 0;
@@ -179,30 +101,12 @@ void CheckGarbage(std::mt19937* rng) {
   Expect(errors > kRounds / 4 && errors < kRounds, "garbage: errors");
 }
 
-// What RunChecks calls.
-struct Checks {
-  template <typename T>
-  static void OfHead(Head<T> head, Isa isa, std::string name, bool ties,
-                     std::mt19937* rng) {
-    if (ties) {
-      std::fill(head.weights.begin(), head.weights.end(), T());
-      name += " ties";
-    }
-    Check(head, isa, name, 0, /*is_shared=*/true, rng);
-    Check(head, isa, name, 0.02, /*is_shared=*/false, rng);
-    Check(head, isa, name, 0.5, /*is_shared=*/false, rng);
-    Check(head, isa, name, 0.5, /*is_shared=*/true, rng);
-    Check(head, isa, name, 1, /*is_shared=*/false, rng);
-  }
-  template <typename T>
-  static void OfType(Isa, const std::string&, std::mt19937*) {}
-  static void Others(std::mt19937* rng) {
-    for (int i = 0; i < 5; ++i) CheckOpened(rng);
-    CheckGarbage(rng);
-  }
-};
-
 }  // namespace
 }  // namespace tf_hsm
 
-int main() { return tf_hsm::RunChecks<tf_hsm::Checks>(); }
+int main() {
+  std::mt19937 rng(1);
+  for (int i = 0; i < 5; ++i) tf_hsm::CheckOpened(&rng);
+  tf_hsm::CheckGarbage(&rng);
+  return tf_hsm::Summarize();
+}

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/api/search_test_support.h"
 #include "cc/core/testing/test_support.h"
 
 namespace tf_hsm {
@@ -19,23 +20,13 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-using Ranking = std::vector<RankedClass<float>>;
-
-bool ComesFirst(const RankedClass<float>& a, const RankedClass<float>& b) {
-  return a.log_prob != b.log_prob ? a.log_prob > b.log_prob : a.id < b.id;
-}
-
-bool IsSame(const RankedClass<float>& a, const RankedClass<float>& b) {
-  return a.log_prob == b.log_prob && a.id == b.id;
-}
-
 // A tree, and the log-probabilities of the rows and of the groups.
 struct Drawn {
   std::string name;
   std::vector<int64_t> offsets = {0}, row_below;
   std::vector<float> rows, groups;
   int64_t depth = 0;
-  Ranking ranking;  // of all classes
+  Ranking<float> ranking;  // of all classes
 
   int64_t num_groups() const { return offsets.size() - 1; }
   int64_t num_classes() const { return ranking.size(); }
@@ -70,13 +61,13 @@ Drawn Draw(const std::vector<int64_t>& fanouts, const std::string& name,
     }
     first = last;
   }
-  std::sort(d.ranking.begin(), d.ranking.end(), ComesFirst);
+  std::sort(d.ranking.begin(), d.ranking.end(), ComesFirst<float>);
   return d;
 }
 
 // What a search did.
 struct Walk {
-  Ranking classes;
+  Ranking<float> classes;
   std::vector<bool> opened = {};
   int64_t rounds = 0;
 };
@@ -125,13 +116,12 @@ void Check(const Drawn& d, int64_t k, const Widths& widths, const float* bound,
   SearchOptions options;
   options.max_classes = k;
   const Walk walk = Search(d, options, widths, bound);
-  Ranking want = d.ranking;
+  Ranking<float> want = d.ranking;
   want.resize(std::min<int64_t>(k, want.size()));
   while (bound != nullptr && !want.empty() && want.back().log_prob < *bound) {
     want.pop_back();
   }
-  Expect(std::equal(want.begin(), want.end(), walk.classes.begin(),
-                    walk.classes.end(), IsSame),
+  Expect(walk.classes.size() == want.size() && StartsWith(want, walk.classes),
          what + ": not the best classes");
   // What is known in the end, and what of it was known from the beginning.
   const float known = bound == nullptr ? kNone : *bound;

@@ -22,33 +22,6 @@ namespace tf_hsm {
 
 constexpr double kSpecialValues[] = {-INFINITY, INFINITY, NAN};
 
-// One of them.
-template <typename T>
-T Special(double value) {
-  return FromDouble<T>(value);
-}
-template <>
-inline half Special(double value) {
-  const int sign = std::signbit(value) ? 0x8000 : 0;
-  return {static_cast<uint16_t>(sign | (std::isnan(value) ? 0x7e00 : 0x7c00))};
-}
-
-// ToDoubles, for numbers that may be infinite or NaN.
-template <typename T>
-std::vector<double> AllToDoubles(const std::vector<T>& values) {
-  return ToDoubles(values);
-}
-template <>
-inline std::vector<double> AllToDoubles(const std::vector<half>& values) {
-  std::vector<double> result = ToDoubles(values);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if ((values[i].bits & 0x7c00) != 0x7c00) continue;
-    const double size = values[i].bits & 0x3ff ? NAN : INFINITY;
-    result[i] = std::copysign(size, result[i]);
-  }
-  return result;
-}
-
 // Parameters of a tree, and a batch.
 template <typename T>
 struct Head {
@@ -72,10 +45,10 @@ struct Head {
     GroupScorer<T> scorer;
     scorer.tree = tree();
     scorer.weights = weights.data();
-    scorer.biases = biases.empty() ? nullptr : biases.data();
+    scorer.biases = DataOrNull(biases);
     scorer.width = width;
     scorer.x = packed.data();
-    scorer.root_log_probs = starts.empty() ? nullptr : starts.data();
+    scorer.root_log_probs = DataOrNull(starts);
     scorer.num_examples = batch;
     scorer.logit_soft_cap = soft_cap;
     scorer.table = &KernelTableFor<T>(isa);
@@ -128,12 +101,12 @@ template <typename T>
 std::vector<double> WantedLogProbs(const Head<T>& head,
                                    bool has_sigmoids = false) {
   const TreeView tree = head.tree();
-  const std::vector<double> w = AllToDoubles(head.weights);
-  const std::vector<double> b = AllToDoubles(head.biases);
-  const std::vector<double> x = AllToDoubles(head.x);
+  const std::vector<double> w = ToDoubles(head.weights);
+  const std::vector<double> b = ToDoubles(head.biases);
+  const std::vector<double> x = ToDoubles(head.x);
   std::vector<double> log_probs(head.batch * tree.num_rows);
   for (int64_t i = 0; i < head.batch; ++i) {
-    const double* biases = b.empty() ? nullptr : b.data();
+    const double* biases = DataOrNull(b);
     const double* inputs = x.data() + i * head.width;
     double* out = log_probs.data() + i * tree.num_rows;
     if (has_sigmoids) {
@@ -191,13 +164,6 @@ double Tolerance(const Head<T>& head) {
   return unit * (4 * head.width + 64) * terms;
 }
 
-// Near, for values that may be infinite or NaN: then they must be the same.
-inline void NearOrSame(double got, double want, double tolerance,
-                       const std::string& what) {
-  if (std::isfinite(want)) return Near(got, want, tolerance, what);
-  Expect(std::isnan(want) ? std::isnan(got) : got == want, what);
-}
-
 // Overwrites up to three numbers of a tree's arrays, but for the roots, which
 // every op checks first.
 template <typename Rng>
@@ -231,27 +197,6 @@ void CheckCorrupted(bool with_bias, int64_t least, std::mt19937* rng,
     errors += has_error(head);
   }
   Expect(errors > least && errors < kRounds, "garbage: errors");
-}
-
-// Calls check(T(), isa, name) for every ISA and element type.
-template <typename Function>
-void ForEachKernel(const Function& check) {
-  for (Isa isa : SupportedIsas()) {
-    const std::string name = std::string(IsaName(isa)) + " ";
-    check(double(), isa, name + "double");
-    check(float(), isa, name + "float");
-    check(bfloat16(), isa, name + "bfloat16");
-    check(half(), isa, name + "half");
-    std::printf("%s: done\n", IsaName(isa));
-  }
-}
-
-// The name of a case.
-inline std::string Named(const std::string& kernel, const Case& c, bool bias) {
-  return kernel + " B=" + std::to_string(c.batch) +
-         " D=" + std::to_string(c.width) + " G=" + std::to_string(c.groups) +
-         (c.trees > 1 ? " forest" : "") + (c.pinned ? " pinned" : "") +
-         (bias ? " biased" : "");
 }
 
 // Ragged widths, with and without a group that is wider than a vector; a chain
@@ -293,7 +238,8 @@ int RunChecks() {
     for (const Case& c : kHeadCases) {
       for (bool bias : {false, true}) {
         Checks::OfHead(RandomHead<T>(c, bias, &rng), isa,
-                       Named(kernel, c, bias), bias, &rng);
+                       kernel + NameOf(c) + (bias ? " biased" : ""), bias,
+                       &rng);
       }
     }
     Checks::template OfType<T>(isa, kernel, &rng);

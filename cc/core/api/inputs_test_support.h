@@ -30,11 +30,11 @@ Bags<A> RandomBags(int64_t examples, int64_t most, int64_t rows, Rng* rng) {
   return bags;
 }
 
-// `sum` is the rounding of T's accumulator.
 template <typename T, typename Rng>
 void CheckSums(int64_t examples, int64_t most, int64_t rows, int64_t width,
-               double sum, const std::string& name, Rng* rng) {
+               const std::string& name, Rng* rng) {
   using A = Accumulator<T>;
+  const double sum = RoundingOf<T>().sum;
   const std::vector<T> x = Draw<T>(rows * width, 64, rng);
   const Bags<A> bags = RandomBags<A>(examples, most, rows, rng);
   const int64_t padded = Padded(width);

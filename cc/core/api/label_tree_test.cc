@@ -18,14 +18,7 @@ namespace {
 // Logits far out on both sides: probabilities of 0 and 1, losses of |z| and of
 // exp(-|z|), which is small but not nothing.
 void CheckFar(Isa isa) {
-  OwnedTree owned;
-  owned.parents = {-1};
-  owned.offsets = {0, 19};
-  owned.row_groups.assign(19, 0);
-  for (int64_t k = 0; k < 19; ++k) {
-    owned.class_rows.push_back(k);
-    owned.ranks.push_back(k);
-  }
+  const OwnedTree owned = FlatTree(19);
   LabelPlan plan;
   const int64_t label = 3;
   Expect(MakeLabelPlan(owned.view(), &label, 1, 1, {-1}, &plan).empty(), "far");
@@ -90,38 +83,22 @@ void CheckErrors(std::mt19937* rng) {
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  const Case cases[] = {
-      {1, 1, 1, 1, 0},        {1, 3, 1, 300, 0},    {33, 17, 40, 9, 0.3},
-      {252, 50, 20, 90, 0.1}, {70, 100, 60, 13, 1}, {90, 7, 200, 2, 1},
-      {0, 5, 3, 3, 0.5},      {6, 700, 3, 12, 0.2}, {150, 77, 3, 900, 0.01}};
-  const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
-  for (Isa isa : SupportedIsas()) {
+  ForEachKernel([&](auto zero, Isa isa, const std::string& kernel) {
+    using T = decltype(zero);
     int at = 0;
-    for (const Case& c : cases) {
+    for (const Case& c : kLossCases) {
+      if (!c.is_plain()) continue;
       for (int64_t count : {0, 1, 7}) {
-        const bool bias = count != 1;
-        const UpdateRule rule =
-            kUpdateRules[at++ % std::size(kUpdateRules)].rule;
-        const std::string name = std::string(IsaName(isa)) +
-                                 " B=" + std::to_string(c.batch) +
-                                 " D=" + std::to_string(c.width) +
-                                 " M=" + std::to_string(count) + " ";
-        auto check = [&](auto zero, double store, double sum,
-                         const char* type) {
-          using T = decltype(zero);
-          CheckLabelTree<T>(c, count, isa, store, sum, bias, name + type, &rng);
-          CheckLabelStep<T>(c, count, isa, store, sum, rule, bias,
-                            name + type + " " + TraitsOf(rule).name, &rng);
-        };
-        check(double(), f64, f64, "double");
-        check(float(), f32, f32, "float");
-        check(bfloat16(), std::ldexp(1.0, -8), f32, "bfloat16");
-        check(half(), std::ldexp(1.0, -11), f32, "half");
+        const RuleTraits& traits = kUpdateRules[at++ % std::size(kUpdateRules)];
+        const std::string name =
+            kernel + NameOf(c) + " M=" + std::to_string(count);
+        CheckLabelTree<T>(c, count, isa, {}, count != 1, name, &rng);
+        CheckLabelTree<T>(c, count, isa, traits.rule, count != 1,
+                          name + " " + traits.name, &rng);
       }
     }
-    CheckFar(isa);
-    std::printf("%s: done\n", IsaName(isa));
-  }
+  });
+  for (Isa isa : SupportedIsas()) CheckFar(isa);
   CheckErrors(&rng);
   return Summarize();
 }

@@ -6,15 +6,16 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/label_tree.h"
 #include "cc/core/api/loss.h"
-#include "cc/core/api/train_step_test_support.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
+#include "cc/core/testing/update_state.h"
 
 namespace tf_hsm {
 
@@ -112,7 +113,6 @@ LabelReference ReferenceLabelTree(const LabelSets<T>& in, bool scales_dx) {
   const TreeView tree = in.owned.view();
   const std::vector<double> w = ToDoubles(in.w), b = ToDoubles(in.b);
   const std::vector<double> x = ToDoubles(in.x);
-  const double* biases = b.empty() ? nullptr : b.data();
   LabelReference want;
   want.dx.resize(x.size());
   want.dw.resize(w.size());
@@ -120,11 +120,11 @@ LabelReference ReferenceLabelTree(const LabelSets<T>& in, bool scales_dx) {
   for (int64_t i = 0; i < in.size; ++i) {
     const double* xi = x.data() + i * in.width;
     const std::vector<int64_t> labels = in.LabelsOf(i);
-    want.loss.push_back(ReferenceLabelLoss(tree, in.width, w.data(), biases, xi,
-                                           labels, scales_dx ? in.grads[i] : 1,
-                                           want.dx.data() + i * in.width,
-                                           nullptr, nullptr));
-    ReferenceLabelLoss(tree, in.width, w.data(), biases, xi, labels,
+    want.loss.push_back(
+        ReferenceLabelLoss(tree, in.width, w.data(), DataOrNull(b), xi, labels,
+                           scales_dx ? in.grads[i] : 1,
+                           want.dx.data() + i * in.width, nullptr, nullptr));
+    ReferenceLabelLoss(tree, in.width, w.data(), DataOrNull(b), xi, labels,
                        in.grads[i], nullptr, want.dw.data(), want.db.data());
   }
   return want;
@@ -144,33 +144,53 @@ inline std::vector<bool> TouchedBy(const LabelPlan& plan, const TreeView& tree,
   return touched;
 }
 
-// `store` is the rounding of a stored T, `sum` that of its accumulator.
+// Losses and gradients; with a rule, a step in place, which has the loss before
+// it, dx of the total, and the parameters that the rule makes of the gradient.
 template <typename T, typename Rng>
-void CheckLabelTree(const Case& c, int64_t count, Isa isa, double store,
-                    double sum, bool with_bias, const std::string& name,
-                    Rng* rng) {
-  const LabelSets<T> in(c, count, with_bias, 0.25, rng);
+void CheckLabelTree(const Case& c, int64_t count, Isa isa,
+                    std::optional<UpdateRule> rule, bool with_bias,
+                    const std::string& name, Rng* rng) {
+  const bool steps = rule.has_value();
+  const auto [store, sum] = RoundingOf<T>();
+  const LabelSets<T> in(c, count, with_bias, steps ? 1.0 / 64 : 0.25, rng);
   const TreeView tree = in.owned.view();
   LabelPlan plan;
   const std::string error = in.MakePlan(&plan);
   Expect(error.empty(), name + " plan: " + error);
   if (!error.empty()) return;
-  const LabelResults<T> out = RunLabelTree(in, plan, isa, Serial);
-  const LabelResults<T> again = RunLabelTree(in, plan, isa, Reversed);
+  LabelResults<T> runs[2];
+  State<T> states[2];
+  for (int i = 0; i < 2; ++i) {
+    Update<T> update;
+    if (steps) {
+      states[i] = MakeState<T>(*rule, tree.num_rows, c.width, in.w, in.b);
+      update = UpdateOf(*rule, &states[i]);
+    }
+    runs[i] = RunLabelTree(in, plan, isa, i == 0 ? Serial : Reversed,
+                           steps ? &update : nullptr);
+  }
+  const LabelResults<T>&out = runs[0], &again = runs[1];
   Expect(SameBits(out.loss, again.loss) && SameBits(out.dx, again.dx) &&
-             SameBits(out.dw, again.dw) && SameBits(out.db, again.db),
+             SameBits(out.dw, again.dw) && SameBits(out.db, again.db) &&
+             SameState(states[0], states[1]),
          name + ": the order of items changes the bits");
 
-  const LabelReference want = ReferenceLabelTree(in, /*scales_dx=*/false);
-  // A logit sums `width` products below 1/2.
-  const double tolerance = sum * (4 * c.width + 64);
-  // A loss sums a term of every row, in another order than the reference.
-  const double of_rows = sum * tree.num_rows;
-  NearAll(out.loss, want.loss, tolerance + of_rows, name + " loss");
-  // dx sums a row of every visit.
-  NearAll(out.dx, want.dx, tolerance * tree.num_groups, name + " dx");
+  const LabelReference want = ReferenceLabelTree(in, /*scales_dx=*/steps);
   std::vector<int64_t> rows;
   const std::vector<bool> touched = TouchedBy(plan, tree, name, &rows);
+  // A logit sums `width` products below 1/2.
+  const double tolerance = sum * (4 * c.width + 64) * (steps ? 4 : 1);
+  // A loss sums a term of every row, in another order than the reference.
+  NearAll(out.loss, want.loss, tolerance + sum * tree.num_rows, name + " loss");
+  // dx sums a row of every visit.
+  NearAll(out.dx, want.dx, tolerance * tree.num_groups, name + " dx");
+  if (steps) {
+    State<double> after = MakeState<double>(*rule, tree.num_rows, c.width,
+                                            ToDoubles(in.w), ToDoubles(in.b));
+    ReferenceUpdateRows(touched, want.dw, want.db, c.width, *rule, &after);
+    const double of_step = tolerance + store * (c.width + 8);
+    return NearState(states[0], after, *rule, of_step, of_step, name);
+  }
   const double total = tolerance * c.batch + store;
   for (size_t i = 0; i < rows.size(); ++i) {
     Near(ToDouble(out.db[i]), want.db[rows[i]], total, name + " db");
@@ -182,44 +202,6 @@ void CheckLabelTree(const Case& c, int64_t count, Isa isa, double store,
   for (int64_t r = 0; r < tree.num_rows; ++r) {
     if (!touched[r]) Near(want.db[r], 0, 0, name + " untouched row");
   }
-}
-
-// A step in place has the loss before it, dx of the total, and the parameters
-// that the rule makes of the gradient.
-template <typename T, typename Rng>
-void CheckLabelStep(const Case& c, int64_t count, Isa isa, double store,
-                    double sum, UpdateRule rule, bool with_bias,
-                    const std::string& name, Rng* rng) {
-  using A = Accumulator<T>;
-  const LabelSets<T> in(c, count, with_bias, 1.0 / 64, rng);
-  const TreeView tree = in.owned.view();
-  LabelPlan plan;
-  const std::string error = in.MakePlan(&plan);
-  Expect(error.empty(), name + " plan: " + error);
-  if (!error.empty()) return;
-  State<T, A> state = MakeState<T, A>(rule, tree.num_rows, c.width, in.w, in.b);
-  State<T, A> reversed = state;
-  auto step = [&](const Parallel& parallel, State<T, A>* of) {
-    const Update<T> update = UpdateOf(rule, of);
-    return RunLabelTree(in, plan, isa, parallel, &update);
-  };
-  const LabelResults<T> out = step(Serial, &state);
-  const LabelResults<T> again = step(Reversed, &reversed);
-  Expect(SameBits(out.loss, again.loss) && SameBits(out.dx, again.dx) &&
-             SameState(state, reversed),
-         name + ": the order of items changes the bits");
-
-  LabelReference want = ReferenceLabelTree(in, /*scales_dx=*/true);
-  State<double, double> after = MakeState<double, double>(
-      rule, tree.num_rows, c.width, ToDoubles(in.w), ToDoubles(in.b));
-  std::vector<int64_t> rows;
-  ReferenceUpdateRows(TouchedBy(plan, tree, name, &rows), want.dw, want.db,
-                      c.width, rule, &after);
-  const double tolerance = sum * (16 * c.width + 256);
-  const double of_rows = sum * tree.num_rows;
-  NearAll(out.loss, want.loss, tolerance + of_rows, name + " loss");
-  NearAll(out.dx, want.dx, tolerance * tree.num_groups, name + " dx");
-  NearState(state, after, rule, tolerance + store * (c.width + 8), name);
 }
 
 }  // namespace tf_hsm

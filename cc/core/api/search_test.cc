@@ -1,7 +1,7 @@
 // The most probable classes: every ISA and element type against a sort of all
-// classes, to the bit, on random trees, many ties and ragged sizes; beams and
-// masses against their definitions; batches of several parts; and the same bits
-// whatever the order in which items run.
+// classes, or of those of a mask, to the bit, on random trees, many ties and
+// ragged sizes; beams and masses against their definitions; batches of several
+// parts; and the same bits whatever the order in which items run.
 
 #include "cc/core/api/search.h"
 
@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/core/api/class_log_probs.h"
@@ -20,6 +21,23 @@
 
 namespace tf_hsm {
 namespace {
+
+// The ranking of all classes without those that are not allowed.
+template <typename A>
+Ranking<A> OnlyAllowed(const Ranking<A>& ranking, const TreeView& tree,
+                       const OwnedMask& mask, int64_t example) {
+  Ranking<A> allowed;
+  for (const RankedClass<A>& c : ranking) {
+    if (mask.Has(example, tree.class_ranks[c.id])) allowed.push_back(c);
+  }
+  return allowed;
+}
+
+template <typename A>
+void ExpectSame(const Ranking<A>& got, const Ranking<A>& want,
+                const std::string& what) {
+  Expect(got.size() == want.size() && StartsWith(want, got), what);
+}
 
 // A beam by its definition, over the log-probabilities of all nodes. It prefers
 // the later one of equal groups.
@@ -147,61 +165,79 @@ void CheckMasses(const Head<T>& head, Isa isa, const std::string& name) {
   }
 }
 
+// A bound of each example: at a class, between two, minus infinity, infinity,
+// NaN.
+template <typename A>
+std::vector<A> DrawBounds(const std::vector<Ranking<A>>& rankings,
+                          std::mt19937* rng) {
+  std::vector<A> bounds;
+  for (size_t i = 0; i < rankings.size(); ++i) {
+    const Ranking<A>& ranking = rankings[i];
+    A bound = i % 2 == 0 ? 0 : A(1) / 64;
+    if (!ranking.empty()) bound += ranking[(*rng)() % ranking.size()].log_prob;
+    if (i % 7 == 6) bound = kSpecialValues[i / 7 % 3];
+    bounds.push_back(bound);
+  }
+  return bounds;
+}
+
+// The best classes, among those of a mask if there is one, and those of them
+// that are above a bound.
 template <typename T>
-void Check(const Head<T>& head, Isa isa, const std::string& name) {
+void Check(const Head<T>& head, Isa isa, const std::string& name,
+           const OwnedMask* owned, std::mt19937* rng) {
   using A = Accumulator<T>;
   const GroupScorer<T> scorer = head.On(isa);
-  const int64_t classes = scorer.tree.num_classes;
-  const std::vector<Ranking<A>> rankings = RankAll(scorer);
-  for (int64_t k :
-       {int64_t{1}, std::min<int64_t>(classes, 2), 1 + classes / 3, classes}) {
-    SearchOptions options;
+  const TreeView tree = scorer.tree;
+  std::vector<Ranking<A>> rankings = RankAll(scorer);
+  SearchOptions options;
+  ClassMask mask;
+  if (owned != nullptr) {
+    mask = owned->view();
+    options.allowed = &mask;
+    for (int64_t i = 0; i < head.batch; ++i) {
+      rankings[i] = OnlyAllowed(rankings[i], tree, *owned, i);
+    }
+  }
+  const std::vector<A> bounds = DrawBounds(rankings, rng);
+  for (int64_t k : {int64_t{1}, std::min<int64_t>(tree.num_classes, 2),
+                    1 + tree.num_classes / 3, tree.num_classes}) {
     options.max_classes = k;
+    options.beam_width = 0;
+    const std::string what = name + " k=" + std::to_string(k);
     const auto found = Find(scorer, options);
     const auto again = Find(head.On(isa, Reversed), options);
     for (int64_t i = 0; i < head.batch; ++i) {
-      const std::string what = name + " k=" + std::to_string(k);
-      Expect(static_cast<int64_t>(found[i].classes.size()) == k &&
-                 StartsWith(rankings[i], found[i].classes),
-             what + " are not the best classes");
+      Ranking<A> want = rankings[i];
+      want.resize(std::min<int64_t>(k, want.size()));
+      ExpectSame(found[i].classes, want, what + " are not the best classes");
       Expect(found[i].num_pruned == 0, what + " leaves something out");
       Expect(SameFound(found[i], again[i]),
              what + ": the order of items changes the bits");
     }
-  }
-}
-
-// Those of the best classes that are above a bound of each example: at a class,
-// between two, minus infinity, infinity, NaN.
-template <typename T>
-void CheckBounds(const Head<T>& head, Isa isa, const std::string& name,
-                 std::mt19937* rng) {
-  using A = Accumulator<T>;
-  const GroupScorer<T> scorer = head.On(isa);
-  const int64_t classes = scorer.tree.num_classes;
-  const std::vector<Ranking<A>> rankings = RankAll(scorer);
-  std::vector<A> bounds;
-  for (int64_t i = 0; i < head.batch; ++i) {
-    const int64_t at = (*rng)() % classes;
-    A bound = rankings[i][at].log_prob + (i % 2 == 0 ? 0 : A(1) / 64);
-    if (i % 7 == 6) bound = kSpecialValues[i / 7 % 3];
-    bounds.push_back(bound);
-  }
-  for (int64_t beam_width : {int64_t{0}, scorer.tree.num_groups}) {
-    for (int64_t k : {int64_t{1}, 1 + classes / 3, classes}) {
-      SearchOptions options;
-      options.max_classes = k;
+    for (int64_t beam_width : {int64_t{0}, int64_t{2}, tree.num_groups}) {
       options.beam_width = beam_width;
-      const auto found = Find(scorer, options, bounds.data());
-      for (int64_t i = 0; i < head.batch; ++i) {
-        Ranking<A> want = rankings[i];
-        want.resize(k);
+      const bool is_wide = beam_width != 2;
+      const auto above = Find(scorer, options, bounds.data());
+      for (int64_t i = 0; is_wide && i < head.batch; ++i) {
+        Ranking<A> want = found[i].classes;
         while (!want.empty() && want.back().log_prob < bounds[i]) {
           want.pop_back();
         }
-        Expect(found[i].classes.size() == want.size() &&
-                   StartsWith(want, found[i].classes),
-               name + " above a bound, k=" + std::to_string(k));
+        ExpectSame(above[i].classes, want, what + " above a bound");
+      }
+      if (owned == nullptr) continue;  // CheckBeams knows more
+      const auto beam = Find(scorer, options);
+      for (int64_t i = 0; i < head.batch; ++i) {
+        const Ranking<A>& got = beam[i].classes;
+        Expect(got.size() == found[i].classes.size(),
+               what + ": a beam finds as many");
+        ExpectSame(OnlyAllowed(got, tree, *owned, i), got,
+                   what + ": a beam finds another class");
+        Expect(!is_wide || beam[i].num_pruned == 0,
+               what + ": a wide beam leaves something out");
+        if (beam[i].num_pruned > 0) continue;
+        ExpectSame(got, found[i].classes, what + ": an exact beam");
       }
     }
   }
@@ -235,9 +271,8 @@ void CheckRootsOfNoProbability(Isa isa, const std::string& name,
     Expect(static_cast<int64_t>(all[i].classes.size()) == tree.num_classes &&
                StartsWith(all[i].classes, want),
            name + " all classes, those below no probability last");
-    Expect(some[i].classes.size() == want.size() &&
-               StartsWith(want, some[i].classes),
-           name + " classes below no probability are not found");
+    ExpectSame(some[i].classes, want,
+               name + " classes below no probability are not found");
   }
 }
 
@@ -251,7 +286,7 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
     Head<T> head = RandomHead<T>({5, 7, 9, 5, 0.5}, true, rng);
     for (int i = 0; i <= round % 3; ++i) {
       head.biases[(*rng)() % head.biases.size()] =
-          Special<T>(kSpecialValues[(*rng)() % 3]);
+          FromDouble<T>(kSpecialValues[(*rng)() % 3]);
     }
     const GroupScorer<T> scorer = head.On(isa);
     const int64_t classes = scorer.tree.num_classes;
@@ -273,8 +308,8 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
             for (const RankedClass<A>& c : got) {
               Expect(!is_there[c.id], name + " special: a class twice");
               is_there[c.id] = true;
-              NearOrSame(c.log_prob, log_probs[i * classes + c.id], 0,
-                         name + " special: log p");
+              Near(c.log_prob, log_probs[i * classes + c.id], 0,
+                   name + " special: log p");
             }
             while (!got.empty() && Key(got.back().log_prob) == kNone) {
               got.pop_back();
@@ -297,7 +332,7 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
 template <typename T>
 void CheckParts(Isa isa, const std::string& name, std::mt19937* rng) {
   const Head<T> head = RandomHead<T>({1100, 3, 12, 4, 0.5}, true, rng);
-  Check(head, isa, name + " in parts");
+  Check(head, isa, name + " in parts", nullptr, rng);
   CheckBeams(head, isa, name + " in parts");
   CheckMasses(head, isa, name + " in parts");
 }
@@ -346,10 +381,22 @@ struct Checks {
       for (T& b : head.biases) b = FromDouble<T>((*rng)() % 2);
       name += " ties";
     }
-    Check(head, isa, name);
+    Check(head, isa, name, nullptr, rng);
+    // One list, and one of each example.
+    for (const auto& [is_shared, chance] : {std::pair(true, 0.0),
+                                            {false, 0.02},
+                                            {false, 0.5},
+                                            {true, 0.5},
+                                            {false, 1.0}}) {
+      const OwnedMask mask =
+          RandomMask(head.tree(), is_shared ? 1 : head.batch, chance, rng);
+      Check(head, isa,
+            name + " chance " + std::to_string(chance) +
+                (is_shared ? " shared" : ""),
+            &mask, rng);
+    }
     CheckBeams(head, isa, name);
     CheckMasses(head, isa, name);
-    CheckBounds(head, isa, name, rng);
   }
   template <typename T>
   static void OfType(Isa isa, const std::string& kernel, std::mt19937* rng) {

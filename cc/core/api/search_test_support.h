@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "cc/core/api/class_mask.h"
+#include "cc/core/api/example_search.h"
 #include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/api/search.h"
 
@@ -53,11 +53,6 @@ std::vector<Found<Accumulator<T>>> Find(
   Expect(error.empty(), error);
   for (const auto& at : found) Expect(at.calls == 1, "one result per example");
   return found;
-}
-
-template <typename A>
-A Key(A log_prob) {
-  return std::isnan(log_prob) ? -std::numeric_limits<A>::infinity() : log_prob;
 }
 
 // The order of results.

@@ -1,12 +1,10 @@
 // The update of rows that a gradient names: every ISA, element type and rule
-// against the scalar reference, with rows that repeat;
-// the same bits whatever the order in which items run; and the sort that it
-// begins with.
+// against the scalar reference, with rows that repeat; the same bits whatever
+// the order in which items run; and the sort that it begins with.
 
 #include "cc/core/api/sparse_update.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -56,25 +54,18 @@ int main() {
   const int64_t cases[][3] = {{1, 1, 1},     {5, 17, 9},   {40, 33, 300},
                               {3000, 1, 70}, {9, 300, 50}, {70, 100, 2000},
                               {4, 5, 0},     {4, 0, 9}};
-  const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
-  for (const auto& c : cases) {
-    for (const RuleTraits& traits : kUpdateRules) {
-      const UpdateRule rule = traits.rule;
-      auto check = [&](auto zero, double store, double sum, const char* type) {
+  ForEachType([&](auto zero, const std::string& type) {
+    for (const auto& c : cases) {
+      for (const RuleTraits& traits : kUpdateRules) {
+        const std::string name =
+            type + " " + traits.name + " rows " + std::to_string(c[0]);
         for (bool shares_values : {false, true}) {
-          CheckSparseUpdate<decltype(zero)>(
-              c[0], c[1], c[2], rule, store, sum,
-              std::string(type) + " rule " +
-                  std::to_string(static_cast<int>(rule)) + " rows " +
-                  std::to_string(c[0]),
-              &rng, shares_values, shares_values ? 0.25 : 0);
+          CheckSparseUpdate<decltype(zero)>(c[0], c[1], c[2], traits.rule, name,
+                                            &rng, shares_values,
+                                            shares_values ? 0.25 : 0);
         }
-      };
-      check(double(), f64, f64, "double");
-      check(float(), f32, f32, "float");
-      check(bfloat16(), std::ldexp(1.0, -8), f32, "bfloat16");
-      check(half(), std::ldexp(1.0, -11), f32, "half");
+      }
     }
-  }
+  });
   return Summarize();
 }

@@ -22,15 +22,7 @@ class Group {
 
   Group(int64_t rows, int64_t examples, int64_t width, std::mt19937* rng)
       : rows_(rows), examples_(examples), width_(width) {
-    OwnedTree tree;
-    tree.offsets = {0, rows};
-    tree.parents = {-1};
-    for (int64_t k = 0; k < rows; ++k) {
-      tree.class_rows.push_back(k);
-      tree.row_groups.push_back(0);
-      tree.ranks.push_back(k);
-      tree.row_below.push_back(~k);
-    }
+    const OwnedTree tree = FlatTree(rows);
     for (int64_t m = 0; m < examples; ++m) {
       labels_.push_back(static_cast<int64_t>((*rng)() % rows));
     }

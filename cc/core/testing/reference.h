@@ -101,6 +101,55 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
   return loss;
 }
 
+// A batch: losses of its examples, and gradients of their sum, each multiplied
+// by its `grad`. Without `scales_dx`, dx is that of each loss by itself.
+struct ReferenceSums {
+  std::vector<double> loss, dx, dw, db;
+  std::vector<bool> touched;  // [weight rows], by the paths
+
+  ReferenceSums(const TreeView& tree, int64_t width, int64_t batch)
+      : loss(batch),
+        dx(batch * width),
+        dw(tree.num_weight_rows() * width),
+        db(tree.num_weight_rows()),
+        touched(tree.num_weight_rows()) {}
+};
+
+// Null for none.
+template <typename V>
+const V* DataOrNull(const std::vector<V>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+// An example whose label is negative has no path. `b` is empty for none.
+inline ReferenceSums ReferenceBatch(
+    const TreeView& tree, int64_t width, const std::vector<double>& w,
+    const std::vector<double>& b, const std::vector<double>& x,
+    const std::vector<int64_t>& labels, const std::vector<double>& grads,
+    bool scales_dx, const ReferenceOptions& options = {}) {
+  const int64_t batch = labels.size();
+  ReferenceSums sums(tree, width, batch);
+  for (int64_t i = 0; i < batch; ++i) {
+    if (labels[i] < 0) continue;
+    const double* own = x.data() + i * width;
+    sums.loss[i] = ReferenceLoss(tree, width, w.data(), DataOrNull(b), own,
+                                 labels[i], grads[i], nullptr, sums.dw.data(),
+                                 sums.db.data(), options);
+    ReferenceLoss(tree, width, w.data(), DataOrNull(b), own, labels[i],
+                  scales_dx ? grads[i] : 1, sums.dx.data() + i * width, nullptr,
+                  nullptr, options);
+    for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
+      const int64_t group = tree.row_groups[row];
+      for (int64_t r = tree.group_offsets[group];
+           r < tree.group_offsets[group + 1]; ++r) {
+        sums.touched[tree.weight_row(r)] = true;
+      }
+      row = tree.group_parents[group];
+    }
+  }
+  return sums;
+}
+
 // One example of a label tree: the loss in nats of its `labels`, each one in
 // [0, num_classes), and its gradients as above.
 //

@@ -1,4 +1,4 @@
-// What the tests of the core share: random trees, conversions, comparisons.
+// What tests share: cases, conversions, comparisons.
 
 #ifndef TF_HSM_CC_CORE_TESTING_TEST_SUPPORT_H_
 #define TF_HSM_CC_CORE_TESTING_TEST_SUPPORT_H_
@@ -14,140 +14,15 @@
 #include <random>
 #include <string>
 #include <thread>  // NOLINT(build/c++11)
+#include <type_traits>
 #include <vector>
 
+#include "cc/core/base/isa.h"
 #include "cc/core/base/types.h"
+#include "cc/core/testing/trees.h"
 #include "cc/core/tree/tree_view.h"
 
 namespace tf_hsm {
-
-struct OwnedTree {
-  std::vector<int64_t> offsets = {0}, parents, class_rows, row_groups, ranks,
-                       row_below;
-  std::vector<int64_t> roots;  // their groups, if there are several
-  bool pinned = false;
-  TreeView view() const {
-    TreeView view = {static_cast<int64_t>(class_rows.size()),
-                     static_cast<int64_t>(row_groups.size()),
-                     static_cast<int64_t>(parents.size()),
-                     offsets.data(),
-                     parents.data(),
-                     class_rows.data(),
-                     row_groups.data(),
-                     ranks.data(),
-                     row_below.data()};
-    if (roots.size() > 1) {
-      view.num_roots = roots.size();
-      view.root_groups = roots.data();
-    }
-    view.pinned = pinned;
-    return view;
-  }
-};
-
-// A breadth-first tree of `groups` groups with fanouts drawn from [1, most], or
-// a pinned one; `inner` is the chance that a row has a group below it.
-template <typename Rng>
-OwnedTree RandomTree(int groups, int most, double inner, Rng* rng,
-                     bool pinned = false) {
-  OwnedTree tree;
-  tree.pinned = pinned;
-  std::vector<int64_t> child;  // row -> group below, or -1
-  std::uniform_real_distribution<double> uniform(0, 1);
-  int64_t waiting = 1;  // groups promised to rows
-  for (int64_t g = 0; g < waiting; ++g) {
-    if (g == 0) tree.parents.push_back(-1);
-    const int64_t fanout =
-        pinned ? 2 : 1 + static_cast<int64_t>((*rng)() % most);
-    for (int64_t k = 0; k < fanout; ++k) {
-      const int64_t row = child.size();
-      const bool last_chance = g + 1 == waiting && k + 1 == fanout;
-      const bool grows =
-          waiting < groups && (uniform(*rng) < inner || last_chance);
-      child.push_back(grows ? waiting++ : -1);
-      if (grows) tree.parents.push_back(row);
-      tree.row_groups.push_back(g);
-    }
-    tree.offsets.push_back(child.size());
-  }
-  // Leaves get shuffled classes; depth-first ranks from an explicit stack.
-  std::vector<int64_t> leaves;
-  for (size_t r = 0; r < child.size(); ++r) {
-    if (child[r] < 0) leaves.push_back(r);
-  }
-  std::shuffle(leaves.begin(), leaves.end(), *rng);
-  tree.class_rows = leaves;
-  std::vector<int64_t> row_class(child.size(), -1);
-  for (size_t c = 0; c < leaves.size(); ++c) row_class[leaves[c]] = c;
-  for (size_t r = 0; r < child.size(); ++r) {
-    tree.row_below.push_back(child[r] < 0 ? ~row_class[r] : child[r]);
-  }
-  tree.ranks.resize(leaves.size());
-  int64_t rank = 0;
-  std::vector<int64_t> stack;
-  for (int64_t r = tree.offsets[1]; r-- > 0;) stack.push_back(r);
-  while (!stack.empty()) {
-    const int64_t row = stack.back();
-    stack.pop_back();
-    if (child[row] < 0) {
-      tree.ranks[row_class[row]] = rank++;
-      continue;
-    }
-    const int64_t g = child[row];
-    for (int64_t r = tree.offsets[g + 1]; r-- > tree.offsets[g];) {
-      stack.push_back(r);
-    }
-  }
-  return tree;
-}
-
-// A forest of so many such trees; the classes of all of them are shuffled.
-template <typename Rng>
-OwnedTree RandomForest(int trees, int groups, int most, double inner, Rng* rng,
-                       bool pinned = false) {
-  OwnedTree all = RandomTree(groups, most, inner, rng, pinned);
-  if (trees < 2) return all;
-  all.roots = {0};
-  for (int i = 1; i < trees; ++i) {
-    const OwnedTree tree = RandomTree(groups, most, inner, rng, pinned);
-    const int64_t first_group = all.parents.size();
-    const int64_t first_row = all.row_groups.size();
-    const int64_t first_class = all.class_rows.size();
-    all.roots.push_back(first_group);
-    for (size_t g = 0; g < tree.parents.size(); ++g) {
-      all.parents.push_back(g == 0 ? -1 : first_row + tree.parents[g]);
-      all.offsets.push_back(first_row + tree.offsets[g + 1]);
-    }
-    for (size_t row = 0; row < tree.row_groups.size(); ++row) {
-      all.row_groups.push_back(first_group + tree.row_groups[row]);
-      const int64_t below = tree.row_below[row];
-      all.row_below.push_back(below < 0 ? below : first_group + below);
-    }
-    for (size_t c = 0; c < tree.class_rows.size(); ++c) {
-      all.class_rows.push_back(first_row + tree.class_rows[c]);
-      all.ranks.push_back(first_class + tree.ranks[c]);
-    }
-  }
-  for (size_t c = all.class_rows.size(); c > 1; --c) {
-    const size_t other = (*rng)() % c;
-    std::swap(all.class_rows[c - 1], all.class_rows[other]);
-    std::swap(all.ranks[c - 1], all.ranks[other]);
-  }
-  for (size_t c = 0; c < all.class_rows.size(); ++c) {
-    all.row_below[all.class_rows[c]] = ~static_cast<int64_t>(c);
-  }
-  return all;
-}
-
-// The number of the tree that each group is in.
-inline std::vector<int64_t> RootsOfGroups(const TreeView& tree) {
-  std::vector<int64_t> roots;
-  for (int64_t g = 0; g < tree.num_groups; ++g) {
-    const int64_t before = roots.empty() ? -1 : roots.back();
-    roots.push_back(before + (tree.group_parents[g] < 0));
-  }
-  return roots;
-}
 
 // A batch and the tree (RandomTree), or the forest, that it is for.
 struct Case {
@@ -162,6 +37,11 @@ struct Case {
   bool has_prior = false;  // of the label smoothing
   double soft_cap = 0;     // of the logits; 0: none
   double z_loss = 0;
+
+  // Whether it is one of a tree without options.
+  constexpr bool is_plain() const {
+    return trees == 1 && !pinned && label_smoothing + soft_cap + z_loss == 0;
+  }
 };
 
 // A tree of one group of nine rows or more, as these two options want it.
@@ -171,6 +51,59 @@ constexpr Case FlatCase(int batch, int width, int most, double soft_cap,
   return {batch,           width, 1,         most,     0,     1,
           label_smoothing, false, has_prior, soft_cap, z_loss};
 }
+
+// The cases of losses and training steps.
+constexpr Case kLossCases[] = {
+    {1, 1, 1, 1, 0},
+    {1, 3, 1, 300, 0},
+    {5, 16, 3, 4, 0.5},
+    {33, 17, 40, 9, 0.3},
+    {252, 50, 20, 90, 0.1},
+    {123, 64, 300, 2, 0.9},
+    {70, 100, 60, 13, 1},
+    {9, 131, 200, 1, 1},
+    {400, 7, 5, 200, 0.05},
+    {0, 5, 3, 3, 0.5},
+    {6, 5000, 3, 12, 0.2},
+    {150, 77, 3, 900, 0.01},
+    {300, 33, 60, 40, 1},
+    {333, 70, 2, 150, 0.3},
+    // Forests: mixed, of deep trees, of single groups.
+    {60, 33, 9, 20, 0.5, 5},
+    {333, 20, 40, 3, 0.8, 7},
+    {90, 17, 1, 40, 0, 40},
+    // Flat trees with a soft cap, a z-loss or both.
+    FlatCase(70, 17, 300, 2, 0),
+    FlatCase(33, 77, 90, 0, 0.125),
+    FlatCase(130, 20, 900, 1.5, 0.0625),
+    FlatCase(9, 256, 40, 3, 0.125),
+    FlatCase(33, 17, 60, 0, 0.125, 0.25),
+    FlatCase(33, 17, 60, 0, 0.125, 0.25, true),
+    // With label smoothing.
+    {33, 17, 40, 9, 0.3, 1, 0.5},
+    {252, 50, 20, 90, 0.1, 1, 0.25},
+    {123, 64, 300, 2, 0.9, 1, 0.25},
+    {300, 33, 60, 40, 1, 1, 0.125},
+    {150, 77, 3, 900, 0.01, 1, 1},
+    {60, 33, 9, 20, 0.5, 5, 0.25},
+    // Towards a prior.
+    {33, 17, 40, 9, 0.3, 1, 0.5, false, true},
+    {252, 50, 20, 90, 0.1, 1, 0.25, false, true},
+    {123, 64, 300, 2, 0.9, 1, 0.25, false, true},
+    {150, 77, 3, 900, 0.01, 1, 1, false, true},
+    {60, 33, 9, 20, 0.5, 5, 0.25, false, true},
+    {123, 31, 100, 2, 0.9, 1, 0.25, true, true},
+    // Pinned: one block of examples and several; a forest.
+    {1, 1, 1, 2, 0, 1, 0, true},
+    {29, 20, 90, 2, 0.7, 1, 0, true},
+    {123, 64, 300, 2, 0.9, 1, 0, true},
+    {170, 37, 40, 2, 0.5, 3, 0, true},
+    {200, 5, 150, 2, 0, 1, 0, true},
+    {123, 31, 100, 2, 0.9, 1, 0.25, true},
+    // Spans of several blocks.
+    {1100, 3, 90, 2, 0.7},
+    {1600, 2, 300, 2, 0.6, 1, 0, true},
+    {1030, 4, 30, 5, 0.6, 2}};
 
 template <typename Rng>
 OwnedTree RandomForest(const Case& c, Rng* rng) {
@@ -202,11 +135,6 @@ std::vector<float> DrawPrior(const Case& c, const TreeView& tree, Rng* rng) {
   return prior;
 }
 
-// Null for none.
-inline const float* PriorOrNull(const std::vector<float>& prior) {
-  return prior.empty() ? nullptr : prior.data();
-}
-
 template <typename T>
 T FromDouble(double value) {
   return static_cast<T>(value);
@@ -218,15 +146,20 @@ inline bfloat16 FromDouble(double value) {
   std::memcpy(&bits, &rounded, sizeof(bits));
   return {static_cast<uint16_t>(bits >> 16)};
 }
-// Exact for the multiples of 1/64 below 16 that the test draws.
+// Exact for the multiples of 1/64 below 16 that the tests draw, for infinities
+// and for NaN.
 template <>
 inline half FromDouble(double value) {
   if (value == 0) return {0};
+  const int sign = value < 0 ? 0x8000 : 0;
+  if (!std::isfinite(value)) {
+    return {
+        static_cast<uint16_t>(sign | (std::isnan(value) ? 0x7e00 : 0x7c00))};
+  }
   int exponent;
   const double mantissa = std::frexp(std::fabs(value), &exponent);
   const int bits = static_cast<int>(mantissa * 2048) - 1024;
-  return {static_cast<uint16_t>((value < 0 ? 0x8000 : 0) |
-                                ((exponent + 14) << 10) | bits)};
+  return {static_cast<uint16_t>(sign | ((exponent + 14) << 10) | bits)};
 }
 inline double ToDouble(double value) { return value; }
 inline double ToDouble(float value) { return value; }
@@ -239,9 +172,11 @@ inline double ToDouble(bfloat16 value) {
 inline double ToDouble(half value) {
   const int exponent = (value.bits >> 10) & 31;
   const int mantissa = value.bits & 1023;
-  const double magnitude = exponent == 0
-                               ? std::ldexp(mantissa, -24)
-                               : std::ldexp(1024 + mantissa, exponent - 25);
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -24)
+                           : exponent < 31
+                               ? std::ldexp(1024 + mantissa, exponent - 25)
+                           : mantissa == 0 ? INFINITY
+                                           : double{NAN};
   return value.bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -265,10 +200,15 @@ inline void Reversed(int64_t count, const std::function<void(int64_t)>& work) {
 inline int failures = 0;
 inline int64_t checks = 0;  // a fuzzer makes more than 2^31
 
+// What is infinite or NaN must be the same.
 inline void Near(double got, double want, double tolerance,
                  const std::string& what) {
   ++checks;
-  if (std::fabs(got - want) <= tolerance * (1 + std::fabs(want))) return;
+  if (std::isnan(want) ? std::isnan(got) : got == want) return;
+  if (std::fabs(got - want) <= tolerance * (1 + std::fabs(want)) &&
+      std::isfinite(want)) {
+    return;
+  }
   if (++failures < 20) {
     std::printf("FAILED %s: got %.17g, want %.17g\n", what.c_str(), got, want);
   }
@@ -326,6 +266,54 @@ inline double ChiSquare(const std::vector<double>& counts,
     Expect(rest < 20, "draws of what is hardly ever drawn");
   }
   return freedom > 0 ? (sum - freedom) / std::sqrt(2 * freedom) : 0;
+}
+
+// The rounding of a stored T, and of its accumulator.
+struct Rounding {
+  double store, sum;
+};
+template <typename T>
+Rounding RoundingOf() {
+  const double sum = std::ldexp(1.0, sizeof(T) == 8 ? -53 : -24);
+  if (sizeof(T) > 2) return {sum, sum};
+  return {std::ldexp(1.0, std::is_same_v<T, half> ? -11 : -8), sum};
+}
+
+// Calls check(T(), name) for every element type.
+template <typename Function>
+void ForEachType(const Function& check) {
+  check(double(), "double");
+  check(float(), "float");
+  check(bfloat16(), "bfloat16");
+  check(half(), "half");
+}
+
+// Calls check(T(), isa, name) for every ISA and element type.
+template <typename Function>
+void ForEachKernel(const Function& check) {
+  for (Isa isa : SupportedIsas()) {
+    const std::string name = std::string(IsaName(isa)) + " ";
+    ForEachType(
+        [&](auto zero, const char* type) { check(zero, isa, name + type); });
+    std::printf("%s: done\n", IsaName(isa));
+  }
+}
+
+// The name of a case.
+inline std::string NameOf(const Case& c) {
+  return " B=" + std::to_string(c.batch) + " D=" + std::to_string(c.width) +
+         " G=" + std::to_string(c.groups) + " K<=" + std::to_string(c.most) +
+         (c.trees > 1 ? " forest" : "") + (c.pinned ? " pinned" : "");
+}
+
+// Near, of each number.
+template <typename T, typename A>
+void NearAll(const std::vector<T>& got, const std::vector<A>& want,
+             double tolerance, const std::string& what) {
+  Expect(got.size() == want.size(), what + " size");
+  for (size_t i = 0; i < want.size() && i < got.size(); ++i) {
+    Near(ToDouble(got[i]), want[i], tolerance, what);
+  }
 }
 
 // Prints the count of checks; returns the exit status of the test.

@@ -27,10 +27,32 @@
 #include "cc/core/base/types.h"
 #include "cc/core/tree/tree_view.h"
 #include "cc/core/update/update.h"
-#include "cc/cuda/api/element_type.h"
 
 namespace tf_hsm {
 namespace gpu {
+
+// The element type of a tensor that is passed as const void*.
+#define TF_HSM_ENUMERATOR(T, ...) k_##T,
+enum class ElementType { TF_HSM_ELEMENT_TYPES(TF_HSM_ENUMERATOR) };
+#undef TF_HSM_ENUMERATOR
+
+// kElementType<float> is ElementType::k_float, and so on.
+template <typename T>
+inline constexpr ElementType kElementType = ElementType();
+#define TF_HSM_ELEMENT_TYPE(T, ...) \
+  template <>                       \
+  inline constexpr ElementType kElementType<T> = ElementType::k_##T;
+TF_HSM_ELEMENT_TYPES(TF_HSM_ELEMENT_TYPE)
+#undef TF_HSM_ELEMENT_TYPE
+
+// use(elements), where `elements` is `data` as a pointer to its own type.
+template <typename Use>
+void WithElements(ElementType type, const void* data, const Use& use) {
+#define TF_HSM_USE(T, ...) \
+  if (type == kElementType<T>) return use(static_cast<const T*>(data));
+  TF_HSM_ELEMENT_TYPES(TF_HSM_USE)
+#undef TF_HSM_USE
+}
 
 // Constants of a tree, found once per tree on the host. A small group has at
 // most kMaxSmallFanout rows (cc/core/plan/plan.h), a large one more.

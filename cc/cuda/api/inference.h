@@ -1,8 +1,8 @@
 // What a trained model answers on a GPU: the log-probabilities of all classes,
 // the best ones, and draws. See gpu.h for what holds throughout.
 //
-// `batch` is that of the loss; its labels are not read. `levels` are those of
-// its tree (levels.h).
+// `batch` is that of the loss; ClassLogProbs alone reads its labels. `levels`
+// are those of its tree (levels.h).
 //
 // What goes down a forest begins at each root with the log-probability of that
 // root, batch.root_log_probs.
@@ -90,6 +90,93 @@ template <typename T>
 std::string Sample(const Batch<T>& batch, const Levels& levels,
                    const SampleArguments& arguments, int64_t* classes,
                    void* scratch, void* stream);
+
+// The log-probabilities of a few given classes of each example.
+//
+// batch.labels are the classes, [size, count], and log_probs has their shape;
+// NaN for a class that the tree does not have. With root_log_probs, minus
+// infinity for the class -1, which is one of another tree. Each class is an
+// example of the loss of its own: what the paths of an example's classes share
+// is computed for each. At most `chunk` examples at a time; `scratch` has
+// ClassLogProbsBytes.
+template <typename T>
+int64_t ClassLogProbsBytes(const Batch<T>& batch, int64_t count, int64_t chunk);
+template <typename T>
+std::string ClassLogProbs(const Batch<T>& batch, const Levels& levels,
+                          int64_t count, int64_t chunk,
+                          Accumulator<T>* log_probs, void* scratch,
+                          void* stream);
+
+// The log-probabilities that have a gradient, those of all nodes or of all
+// classes, and of the groups. cc/core/api/log_probs.h has the formulas.
+template <typename A>
+struct AllLogProbs {
+  bool of_nodes = false;
+  A* values = nullptr;  // [size, rows] with of_nodes, else [size, classes]
+  A* groups = nullptr;  // [size, groups], of the parent row or of the root
+};
+
+// Without of_nodes it takes at most `chunk` examples at a time. `scratch` has
+// AllLogProbsBytes.
+template <typename T>
+int64_t AllLogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk);
+template <typename T>
+std::string MakeAllLogProbs(const Batch<T>& batch, const Levels& levels,
+                            int64_t chunk,
+                            const AllLogProbs<Accumulator<T>>& out,
+                            void* scratch, void* stream);
+
+// The gradients by logits, inputs and root_log_probs.
+template <typename A>
+struct LogProbsGrads {
+  A* dz = nullptr;     // [size, weight rows]
+  A* dx = nullptr;     // [size, width]
+  A* roots = nullptr;  // [size, roots], or null
+};
+
+// Makes them of the gradient that reaches the values, `grads`, of their shape.
+// batch.tree has row_below; `scratch` has LogProbsGradBytes.
+template <typename T>
+int64_t LogProbsGradBytes(const Batch<T>& batch);
+template <typename T>
+std::string LogProbsGrad(const Batch<T>& batch, const Levels& levels,
+                         const AllLogProbs<const Accumulator<T>>& forward,
+                         const Accumulator<T>* grads,
+                         const LogProbsGrads<Accumulator<T>>& out,
+                         void* scratch, void* stream);
+
+// The k best classes of each example, best first, as TopK gives them.
+struct BestClasses {
+  int64_t size = 0;
+  int64_t k = 0;                     // at most kMaxTopK
+  const float* log_probs = nullptr;  // [size, k]
+  const int64_t* classes = nullptr;  // [size, k]
+};
+
+// Fills first [size] with each example's best class, num_pruned [size] with 0.
+std::string SplitBest(const BestClasses& best, int64_t* first,
+                      int64_t* num_pruned, void* stream);
+
+// Draws classes [size, num_samples] among them, or among the fewest of them
+// whose probabilities reach the sum `top_p`, if that is below 1: by
+// p ** (1 / temperature), the draw with the number i by the uniform number
+// (i, 0) of the seeds. -1 where the probabilities are NaN, or there is no
+// class. too_few [size] becomes 1 where all k do not reach the sum, else 0.
+std::string DrawFromBest(const BestClasses& best, double top_p,
+                         const SampleArguments& arguments, int64_t* classes,
+                         int32_t* too_few, void* stream);
+
+// Divides the probabilities of an example's roots by their sum, which is that
+// of all classes; NaN where that is 0. Fills bounds [size] so that a search
+// finds nothing below roots without probability.
+struct RootShares {
+  int64_t size = 0;
+  int64_t num_roots = 1;
+  const float* root_log_probs = nullptr;  // [size, num_roots]
+  float* log_shares = nullptr;            // likewise
+  float* bounds = nullptr;                // [size]
+};
+std::string ShareRoots(const RootShares& roots, void* stream);
 
 }  // namespace gpu
 }  // namespace tf_hsm

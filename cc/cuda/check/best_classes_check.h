@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cc/core/base/philox.h"
-#include "cc/cuda/api/best_classes.h"
-#include "cc/cuda/check/loss_case.h"
+#include "cc/cuda/api/inference.h"
+#include "cc/cuda/check/inference_check.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -21,11 +21,8 @@ namespace gpu {
 template <typename T>
 class BestClassesCheck {
  public:
-  BestClassesCheck(const LossCase<T>& c, std::mt19937* rng)
-      : case_(c),
-        num_classes_(c.tree.num_classes),
-        size_(std::min(c.size, kMaxPredictions)),
-        rng_(rng) {}
+  BestClassesCheck(const InferenceCase<T>& c, std::mt19937* rng)
+      : case_(c), num_classes_(c.tree.num_classes), size_(c.size), rng_(rng) {}
 
   void Run() {
     for (double top_p : {1.0, 0.6, 1e-30}) CheckDraws(top_p);
@@ -68,8 +65,7 @@ class BestClassesCheck {
     }
     char text[64];
     std::snprintf(text, sizeof(text), "shares %.1e", errors.worst);
-    Line(LineName<T>(case_.name, size_, case_.width, case_.precision,
-                     "shares of " + std::to_string(num_roots) + " roots"),
+    Line(case_.Name("shares of " + std::to_string(num_roots) + " roots"),
          error.empty() && lowest && errors.worst < 1e-6, error + text);
   }
 
@@ -138,12 +134,11 @@ class BestClassesCheck {
         wrong += got[draw] != want;
       }
     }
-    Line(LineName<T>(case_.name, size_, case_.width, case_.precision,
-                     "draws, top_p " + std::to_string(top_p)),
+    Line(case_.Name("draws, top_p " + std::to_string(top_p)),
          error.empty() && wrong == 0, error + WrongText(wrong));
   }
 
-  const LossCase<T>& case_;
+  const InferenceCase<T>& case_;
   const int64_t num_classes_, size_;
   std::mt19937* rng_;
 };

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/cuda/check/check_support.h"
+#include "cc/cuda/check/loss_case.h"
 #include "cc/cuda/device/convert.h"
 
 namespace tf_hsm {
@@ -72,36 +72,35 @@ class BigTreeCheck {
     batch.labels = labels.data();
     batch.size = size;
     constexpr int64_t kLogits = int64_t{1} << 30;
-    const MemorySizes sizes = SizesOf(batch, kLogits);
-    const DeviceBlock state(sizes.state), scratch(sizes.scratch);
-    const Memory memory = {state.data(), scratch.data(), kLogits};
-    const DeviceArray<A> loss(size), dx(size * width_);
-    std::string error = Forward<T>(
-        batch, memory, {loss.data(), dx.data(), nullptr}, CheckStream());
+    const DeviceMemory blocks(batch, kLogits);
+    const Memory& memory = blocks.memory;
     const std::vector<int64_t> want_rows = TouchedRows();
     const int64_t capacity = want_rows.size() + 2;
-    const DeviceArray<int64_t> rows(capacity);
-    const DeviceArray<T> dw(capacity * width_);
-    error +=
-        Backward<T>(batch, memory, grads.data(),
-                    {capacity, rows.data(), dw.data(), nullptr}, CheckStream());
-    std::vector<int64_t> got_rows = rows.Download();
+    const DeviceOutputs<T> out(batch, capacity);
+    std::string error = out.RunForward(batch, memory, CheckStream());
+    error += Backward<T>(batch, memory, grads.data(),
+                         {capacity, out.rows.data(), out.dw.data(), nullptr},
+                         CheckStream());
+    std::vector<int64_t> got_rows = out.rows.Download();
     if (got_rows[capacity - 1] != -1 || got_rows[capacity - 2] != -1) {
       error += "no -1 past the rows ";
     }
     got_rows.resize(want_rows.size());
     if (got_rows != want_rows) error += "wrong rows ";
     Errors losses, inputs, gradients;
-    const std::vector<A> got_loss = loss.Download(), got_dx = dx.Download();
+    const std::vector<A> got_loss = out.loss.Download();
+    const std::vector<A> got_dx = out.dx.Download();
     // From the largest offsets on, as the labels of the constructor are.
     for (int64_t i = 0; i < std::min<int64_t>(size, 16); ++i) {
       std::vector<double> want(width_);
-      losses.Add(got_loss[i], LossOf(i, &want));
+      losses.Add(got_loss[i], PathOf(i).AddLoss(width_, x_.data() + i * width_,
+                                                1, want.data(), nullptr));
       for (int64_t d = 0; d < width_; ++d) {
         inputs.Add(got_dx[i * width_ + d], want[d]);
       }
     }
-    for (const int64_t i : {0, 6}) AddGradients(i, want_rows, dw, &gradients);
+    for (const int64_t i : {0, 6})
+      AddGradients(i, want_rows, out.dw, &gradients);
     const double tolerance = ToleranceOf<T>(Precision::kExact, width_, 2);
     const double store = 2 * RoundingOf<T>(Precision::kExact).store;
     char text[96];
@@ -122,46 +121,40 @@ class BigTreeCheck {
     return bits;
   }
 
-  // The probabilities of the rows of a group, and the logarithm of their sum
-  // of exponentials.
-  double Softmax(int64_t example, int64_t group,
-                 std::vector<double>* probs) const {
-    const int64_t first = view_.group_offsets[group];
-    const int64_t last = view_.group_offsets[group + 1];
-    double max = -INFINITY, sum = 0;
-    probs->clear();
-    for (int64_t row = first; row < last; ++row) {
-      double z = 0;
-      for (int64_t d = 0; d < width_; ++d) {
-        z += static_cast<double>(HashedWeight(row * width_ + d)) *
-             x_[example * width_ + d];
-      }
-      probs->push_back(z);
-      max = std::max(max, z);
-    }
-    for (double z : *probs) sum += std::exp(z - max);
-    const double log_sum = max + std::log(sum);
-    for (double& z : *probs) z = std::exp(z - log_sum);
-    return log_sum;
-  }
+  // The groups of an example's path, as a tree of their own.
+  struct Path {
+    OwnedTree tree;
+    std::vector<double> w;
+    int64_t label;
 
-  double LossOf(int64_t example, std::vector<double>* dx) const {
-    double loss = 0;
-    std::vector<double> probs;
-    for (int64_t row = view_.class_rows[labels_[example]]; row >= 0;) {
-      const int64_t group = view_.row_groups[row];
-      const int64_t first = view_.group_offsets[group];
-      Softmax(example, group, &probs);
-      loss -= std::log(probs[row - first]);
-      probs[row - first] -= 1;
-      for (size_t k = 0; k < probs.size(); ++k) {
-        for (int64_t d = 0; d < width_; ++d) {
-          (*dx)[d] += probs[k] * HashedWeight((first + k) * width_ + d);
-        }
-      }
-      row = view_.group_parents[group];
+    // As ReferenceLoss.
+    double AddLoss(int64_t width, const float* x, double g, double* dx,
+                   double* dw) const {
+      const std::vector<double> inputs(x, x + width);
+      return ReferenceLoss(tree.view(), width, w.data(), nullptr, inputs.data(),
+                           label, g, dx, dw, nullptr);
     }
-    return loss;
+  };
+
+  Path PathOf(int64_t example) const {
+    const int64_t row = view_.class_rows[labels_[example]];
+    const int64_t group = view_.row_groups[row];
+    const int64_t root = view_.group_offsets[1];
+    const int64_t first = view_.group_offsets[group];
+    const int64_t fanout = view_.group_offsets[group + 1] - first;
+    Path path;
+    path.tree = GrowTree(root, [&](int64_t depth, int64_t k, int64_t) {
+      return depth == 0 && k == view_.group_parents[group] ? fanout : 0;
+    });
+    // The leaves of the root's group come first.
+    path.label = root - 1 + row - first;
+    for (int64_t r = 0; r < root + fanout; ++r) {
+      const int64_t from = (r < root ? r : first + r - root) * width_;
+      for (int64_t d = 0; d < width_; ++d) {
+        path.w.push_back(HashedWeight(from + d));
+      }
+    }
+    return path;
   }
 
   int64_t GroupOf(int64_t example) const {
@@ -181,40 +174,25 @@ class BigTreeCheck {
     return rows;
   }
 
-  // Compares dw at some rows of the group of an example.
+  // Compares dw of the group of an example.
   void AddGradients(int64_t example, const std::vector<int64_t>& rows,
                     const DeviceArray<T>& dw, Errors* errors) const {
-    const int64_t group = GroupOf(example);
-    const int64_t first = view_.group_offsets[group];
-    const int64_t last = view_.group_offsets[group + 1];
-    const int64_t own = view_.class_rows[labels_[example]];
-    const std::set<int64_t> some = {first, own, (first + last) / 2, last - 1};
-    std::vector<std::vector<double>> want(some.size(),
-                                          std::vector<double>(width_));
-    std::vector<double> probs;
+    const int64_t first = view_.group_offsets[GroupOf(example)];
+    std::vector<double> want;
     for (size_t i = 0; i < labels_.size(); ++i) {
-      if (GroupOf(i) != group) continue;
-      Softmax(i, group, &probs);
-      size_t at = 0;
-      for (int64_t row : some) {
-        const bool target = row == view_.class_rows[labels_[i]];
-        const double dz =
-            grads_[i] * (probs[row - first] - (target ? 1.0 : 0.0));
-        for (int64_t d = 0; d < width_; ++d) {
-          want[at][d] += dz * x_[i * width_ + d];
-        }
-        ++at;
-      }
+      if (GroupOf(i) != GroupOf(example)) continue;
+      const Path path = PathOf(i);
+      want.resize(path.w.size());
+      path.AddLoss(width_, x_.data() + i * width_, grads_[i], nullptr,
+                   want.data());
     }
-    size_t at = 0;
-    for (int64_t row : some) {
-      const int64_t place =
-          std::lower_bound(rows.begin(), rows.end(), row) - rows.begin();
-      std::vector<T> got(width_);
-      DeviceBlock::Download(dw.data() + place * width_, width_ * sizeof(T),
-                            got.data());
-      errors->AddAll(got, want[at++]);
-    }
+    want.erase(want.begin(), want.begin() + view_.group_offsets[1] * width_);
+    const int64_t place =
+        std::lower_bound(rows.begin(), rows.end(), first) - rows.begin();
+    std::vector<T> got(want.size());
+    DeviceBlock::Download(dw.data() + place * width_, got.size() * sizeof(T),
+                          got.data());
+    errors->AddAll(got, want);
   }
 
   const OwnedTree tree_;

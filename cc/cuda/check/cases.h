@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "cc/cuda/check/check_support.h"
-#include "cc/cuda/check/check_trees.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -62,20 +61,14 @@ inline std::vector<NamedCase> SmallCases() {
   // Three slabs with tensor cores, six without.
   add("hot, many slabs", [](Rng*) { return Case(FlatTree(9), 85, 650, kHot); });
   add("hot heads", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(300), 200, 36, kHot);
-    c.biases = false;
-    c.classes = 40;
-    return c;
+    return Case(TwoLevelTree(300), 200, 36, kHot).WithoutBiases().Classes(40);
   });
   add("hot, room for some", [](Rng*) {
-    CheckCase c = Case(FlatTree(70), 200, 19, kHot | kTwoParts | kNotHot);
-    c.logits = 160 * 70 * 4;
-    return c;
+    return Case(FlatTree(70), 200, 19, kHot | kTwoParts | kNotHot)
+        .Logits(160 * 70 * 4);
   });
   add("two_level", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(300), 35, 20, kNotHot);
-    c.biases = false;
-    return c;
+    return Case(TwoLevelTree(300), 35, 20, kNotHot).WithoutBiases();
   });
   add("two_level, slabs", [](Rng*) {
     CheckCase c = Case(TwoLevelTree(200), 9, 100);
@@ -90,15 +83,10 @@ inline std::vector<NamedCase> SmallCases() {
   add("pinned",
       [](Rng*) { return Case(Pinned(BinaryTree(4)), 130, 37, kCutExamples); });
   add("pinned, skewed", [](Rng* rng) {
-    CheckCase c = Case(Pinned(SkewedTree(75, rng)), 21, 16);
-    c.only_float = true;
-    return c;
+    return Case(Pinned(SkewedTree(75, rng)), 21, 16).OnlyFloat();
   });
-  add("chain", [](Rng*) {
-    CheckCase c = Case(ChainTree(20, 3), 12, 9);
-    c.biases = false;
-    return c;
-  });
+  add("chain",
+      [](Rng*) { return Case(ChainTree(20, 3), 12, 9).WithoutBiases(); });
   add("ragged",
       [](Rng* rng) { return Case(RandomTree(6, 45, 0.3, rng), 34, 37); });
   return cases;
@@ -111,30 +99,23 @@ inline std::vector<NamedCase> Forests() {
   };
   add("forest", [](Rng* rng) { return Case(MixedForest(rng), 61, 21); });
   add("below one root", [](Rng* rng) {
-    CheckCase c = Case(RandomTree(8, 30, 0.3, rng), 23, 11);
-    c.starts = true;
-    return c;
+    return Case(RandomTree(8, 30, 0.3, rng), 23, 11).WithStarts();
   });
   add("forest of many", [](Rng* rng) {
-    CheckCase c = Case(WideForest(70, rng), 90, 12);
-    c.biases = false;
-    return c;
+    return Case(WideForest(70, rng), 90, 12).WithoutBiases();
   });
   add("forest, pinned", [](Rng* rng) {
-    CheckCase c =
-        Case(JoinTrees({Pinned(BinaryTree(3)), Pinned(FlatTree(2)),
-                        Pinned(SkewedTree(20, rng)), Pinned(ChainTree(9, 2))},
-                       rng),
-             35, 21);
-    c.biases = false;
-    return c;
+    return Case(
+               JoinTrees({Pinned(BinaryTree(3)), Pinned(FlatTree(2)),
+                          Pinned(SkewedTree(20, rng)), Pinned(ChainTree(9, 2))},
+                         rng),
+               35, 21)
+        .WithoutBiases();
   });
   add("forest, hot", [](Rng* rng) {
-    CheckCase c =
-        Case(JoinTrees({FlatTree(150), TwoLevelTree(90), FlatTree(20)}, rng),
-             330, 9, kHot | kCutRows | kNotHot);
-    c.only_float = true;
-    return c;
+    return Case(JoinTrees({FlatTree(150), TwoLevelTree(90), FlatTree(20)}, rng),
+                330, 9, kHot | kCutRows | kNotHot)
+        .OnlyFloat();
   });
   return cases;
 }
@@ -148,8 +129,7 @@ inline std::vector<NamedCase> WideCases() {
     cases.push_back({name, [=](Rng*) {
                        CheckCase c = Case(TwoLevelTree(classes), size, width);
                        c.biases = biases;
-                       c.classes = classes / 3;
-                       return c;
+                       return c.Classes(classes / 3);
                      }});
   };
   add("wide 300", 700, 90, 300, true);
@@ -168,18 +148,14 @@ inline std::vector<NamedCase> LargeCases() {
   add("large two_level",
       [](Rng*) { return Case(TwoLevelTree(100003), 801, 300); });
   add("large two_level hot", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(100003), 3000, 300, kHot);
-    c.classes = 200;
-    c.logits = 16 << 20;
-    return c;
+    return Case(TwoLevelTree(100003), 3000, 300, kHot)
+        .Classes(200)
+        .Logits(16 << 20);
   });
   add("large two_level wide",
       [](Rng*) { return Case(TwoLevelTree(10007), 300, 1500, kSlabs); });
-  add("large two_level without biases", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(10007), 300, 511);
-    c.biases = false;
-    return c;
-  });
+  add("large two_level without biases",
+      [](Rng*) { return Case(TwoLevelTree(10007), 300, 511).WithoutBiases(); });
   add("large room for some", [](Rng*) {
     // One example in eight has no path.
     CheckCase c = Case(FlatTree(3163), 100000, 2, kHot | kTwoParts | kNotHot);

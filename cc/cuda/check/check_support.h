@@ -1,20 +1,80 @@
-// What the checks of the kernels share: cases, errors and lines of output.
+// What the checks of the kernels share: forests, trees on the device, cases,
+// errors and lines of output.
 
 #ifndef TF_HSM_CC_CUDA_CHECK_CHECK_SUPPORT_H_
 #define TF_HSM_CC_CUDA_CHECK_CHECK_SUPPORT_H_
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "cc/core/testing/test_support.h"
+#include "cc/core/testing/trees.h"
 #include "cc/cuda/api/gpu.h"
-#include "cc/cuda/check/check_trees.h"
+#include "cc/cuda/api/levels.h"
+#include "cc/cuda/device/device_array.h"
 
 namespace tf_hsm {
 namespace gpu {
+
+// Trees of all kinds, one of a single class among them.
+inline OwnedTree MixedForest(std::mt19937* rng) {
+  return JoinTrees({BinaryTree(3), FlatTree(1), TwoLevelTree(70), FlatTree(45),
+                    ChainTree(6, 3), RandomTree(9, 20, 0.3, rng)},
+                   rng);
+}
+
+// `count` small trees.
+inline OwnedTree WideForest(int64_t count, std::mt19937* rng) {
+  std::vector<OwnedTree> trees;
+  for (int64_t i = 0; i < count; ++i) {
+    trees.push_back(i % 3 == 0 ? FlatTree(2 + i % 13) : SkewedTree(3, rng));
+  }
+  return JoinTrees(trees, rng);
+}
+
+// A tree's arrays on the device.
+struct DeviceTree {
+  explicit DeviceTree(const OwnedTree& tree) : DeviceTree(tree, tree.view()) {}
+  // Takes arrays that may be wrong, and the sizes of `view`.
+  DeviceTree(const OwnedTree& tree, const TreeView& view)
+      : offsets(tree.offsets),
+        parents(tree.parents),
+        class_rows(tree.class_rows),
+        row_groups(tree.row_groups),
+        ranks(tree.ranks),
+        below(tree.row_below),
+        host(view) {}
+
+  TreeView view() const {
+    return {host.num_classes,  host.num_rows,  host.num_groups,
+            offsets.data(),    parents.data(), class_rows.data(),
+            row_groups.data(), ranks.data(),   below.data(),
+            host.num_roots,    nullptr,        host.pinned};
+  }
+
+  DeviceArray<int64_t> offsets, parents, class_rows, row_groups, ranks, below;
+  TreeView host;
+};
+
+// A forest's levels, on the device too.
+struct DeviceLevels {
+  explicit DeviceLevels(const OwnedTree& tree)
+      : levels(MakeLevels(tree.view(), &numbers)), device(numbers) {
+    if (!numbers.empty()) {
+      levels.places = PlacesIn(tree.view(), device.data());
+    }
+  }
+  DeviceLevels(const DeviceLevels&) = delete;
+
+  std::vector<int64_t> numbers;
+  Levels levels;
+  const DeviceArray<int64_t> device;
+};
 
 // Work that a case is named for; see plan_facts.h.
 enum Needs {
@@ -39,13 +99,34 @@ struct CheckCase {
   int needs = 0;
   bool only_float = false;  // other types would take the host minutes
   bool starts = false;  // of walks down, in a tree; a forest has them anyway
+
+  CheckCase& WithoutBiases() {
+    biases = false;
+    return *this;
+  }
+  CheckCase& WithStarts() {
+    starts = true;
+    return *this;
+  }
+  CheckCase& OnlyFloat() {
+    only_float = true;
+    return *this;
+  }
+  CheckCase& Classes(int64_t count) {
+    classes = count;
+    return *this;
+  }
+  CheckCase& Logits(int64_t bytes) {
+    logits = bytes;
+    return *this;
+  }
 };
 
 // The root_log_probs [size, roots] of a case, none where it has none. Some
 // roots, and all of some examples, cannot be reached.
 template <typename A>
 std::vector<A> DrawStarts(const CheckCase& c, int64_t size, std::mt19937* rng) {
-  const int64_t roots = ViewOf(c.tree).num_roots;
+  const int64_t roots = c.tree.view().num_roots;
   std::vector<A> starts;
   if (roots == 1 && !c.starts) return starts;
   for (int64_t i = 0; i < size * roots; ++i) {

@@ -21,35 +21,28 @@ class OwnBatch {
   explicit OwnBatch(const LossCase<float>& c, const DeviceTree& tree)
       : device_(c),
         memory_(device_.batch, c.logits),
-        capacity_(MaxTouchedRows(device_.batch)),
-        loss_(c.size),
-        dx_(c.size * c.width),
-        rows_(capacity_),
-        dw_(capacity_ * c.width),
-        db_(capacity_) {
+        out_(device_.batch, MaxTouchedRows(device_.batch)) {
     device_.batch.tree = tree.view();
   }
 
   void RunForward(void* stream) {
-    error += Forward<float>(device_.batch, memory_.memory,
-                            {loss_.data(), dx_.data(), nullptr}, stream);
+    error += out_.RunForward(device_.batch, memory_.memory, stream);
   }
   void RunBackward(void* stream) {
-    error += Backward<float>(
-        device_.batch, memory_.memory, device_.grads.data(),
-        {capacity_, rows_.data(), dw_.data(), db_.data()}, stream);
+    error += out_.RunBackward(device_.batch, memory_.memory,
+                              device_.grads.data(), stream);
   }
   // Reads and overwrites the outputs: the next run must write them again.
   std::vector<std::vector<float>> TakeResults() {
-    std::vector<float> rows;
-    for (int64_t row : rows_.Download()) rows.push_back(row);
+    const std::vector<int64_t> rows = out_.rows.Download();
     const std::vector<std::vector<float>> results = {
-        loss_.Download(), dx_.Download(), rows, dw_.Download(), db_.Download()};
-    loss_.Poison();
-    dx_.Poison();
-    rows_.Poison();
-    dw_.Poison();
-    db_.Poison();
+        out_.loss.Download(), out_.dx.Download(),
+        std::vector<float>(rows.begin(), rows.end()), out_.dw.Download(),
+        out_.db.Download()};
+    out_.rows.Poison();
+    for (auto* array : {&out_.loss, &out_.dx, &out_.dw, &out_.db}) {
+      array->Poison();
+    }
     return results;
   }
 
@@ -58,10 +51,7 @@ class OwnBatch {
  private:
   DeviceCase<float> device_;
   const DeviceMemory memory_;
-  const int64_t capacity_;
-  DeviceArray<float> loss_, dx_;
-  DeviceArray<int64_t> rows_;
-  DeviceArray<float> dw_, db_;
+  DeviceOutputs<float> out_;
 };
 
 // Few examples are bound by launches: plan, inputs, ForwardLarge, HotLogits,

@@ -117,10 +117,7 @@ class GarbageCheck {
       const DeviceCase<T> device(case_);
       const Batch<T>& batch = device.batch;
       const A* grads = device.grads.data();
-      const int64_t capacity = MaxTouchedRows(batch);
-      const DeviceArray<int64_t> rows(capacity);
-      const DeviceArray<T> dw(capacity * case_.width), db(capacity);
-      const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
+      const DeviceOutputs<T> out(batch, MaxTouchedRows(batch));
       const DeviceArray<Hyperparameters> hyper({Hyperparameters{}});
       DeviceUpdate<T> update;
       update.hyper = hyper.data();
@@ -129,11 +126,8 @@ class GarbageCheck {
       for (int64_t logits = case_.logits;; logits = 0) {
         const DeviceMemory blocks(batch, logits);
         const Memory& memory = blocks.memory;
-        error += Forward<T>(batch, memory, {loss.data(), dx.data(), nullptr},
-                            CheckStream());
-        error += Backward<T>(batch, memory, grads,
-                             {capacity, rows.data(), dw.data(), db.data()},
-                             CheckStream());
+        error += out.RunForward(batch, memory, CheckStream());
+        error += out.RunBackward(batch, memory, grads, CheckStream());
         error += ApplyUpdate(batch, memory, grads, update, CheckStream());
         if (logits == 0) break;
       }

@@ -29,14 +29,11 @@
 #include "cc/cuda/check/cases.h"
 #include "cc/cuda/check/check_support.h"
 #include "cc/cuda/check/concurrency_check.h"
-#include "cc/cuda/check/failure_check.h"
 #include "cc/cuda/check/garbage_check.h"
 #include "cc/cuda/check/inference_check.h"
 #include "cc/cuda/check/log_probs_grad_check.h"
 #include "cc/cuda/check/loss_check.h"
 #include "cc/cuda/check/plan_check.h"
-#include "cc/cuda/check/rounding_check.h"
-#include "cc/cuda/check/saved_state_check.h"
 #include "cc/cuda/check/top_k_check.h"
 #include "cc/cuda/check/update_check.h"
 
@@ -50,10 +47,9 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   loss.MakeReference();
   LossCheck<T>(loss).Run();
   UpdateCheck<T>(loss).Run();
-  LogProbsGradCheck<T>(c, loss, rng).Run();
-  BestClassesCheck<T>(loss, rng).Run();
-  SavedStateCheck<T>(loss).Run();
   const InferenceCase<T> inference(c, precision, rng);
+  LogProbsGradCheck<T>(inference, rng).Run();
+  BestClassesCheck<T>(inference, rng).Run();
   InferenceCheck<T>(inference).Run();
   if constexpr (kSumsInFloat<T>) TopKCheck<T>(inference).Run();
   loss.Smooth(std::is_same_v<T, float> && precision == Precision::kExact, rng);
@@ -126,11 +122,7 @@ void AddGarbage(Checks* checks) {
   add("pinned", [](Rng*) { return Case(Pinned(BinaryTree(5)), 20, 5); }, false);
   add(
       "two_level",
-      [](Rng*) {
-        CheckCase c = Case(TwoLevelTree(200), 20, 20);
-        c.biases = false;
-        return c;
-      },
+      [](Rng*) { return Case(TwoLevelTree(200), 20, 20).WithoutBiases(); },
       false);
   add("hot", [](Rng*) { return Case(TwoLevelTree(130), 90, 5); }, true);
   add("forest", [](Rng* rng) { return Case(MixedForest(rng), 30, 7); }, false);

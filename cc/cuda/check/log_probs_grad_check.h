@@ -9,10 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cc/cuda/api/class_log_probs.h"
 #include "cc/cuda/api/inference.h"
-#include "cc/cuda/api/log_probs_grad.h"
-#include "cc/cuda/check/loss_case.h"
+#include "cc/cuda/check/inference_check.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -22,20 +20,12 @@ class LogProbsGradCheck {
  public:
   using A = Accumulator<T>;
 
-  LogProbsGradCheck(const CheckCase& c, const LossCase<T>& loss,
-                    std::mt19937* rng)
-      : case_(loss),
-        tree_(loss.tree),
-        device_levels_(c.tree),
-        levels_(device_levels_.levels),
-        rng_(rng),
-        device_(loss),
-        batch_(device_.batch),
-        starts_(DrawStarts<A>(c, std::min(batch_.size, kMaxPredictions), rng)),
-        device_starts_(starts_) {
-    batch_.size = std::min(batch_.size, kMaxPredictions);
-    if (!starts_.empty()) batch_.root_log_probs = device_starts_.data();
-  }
+  LogProbsGradCheck(const InferenceCase<T>& c, std::mt19937* rng)
+      : case_(c),
+        tree_(c.tree),
+        levels_(c.levels),
+        batch_(c.batch),
+        rng_(rng) {}
 
   void Run() {
     CheckLogProbs(true);
@@ -44,12 +34,6 @@ class LogProbsGradCheck {
   }
 
  private:
-  void Report(const std::string& what, bool good, const std::string& text) {
-    Line(LineName<T>(case_.name, batch_.size, case_.width, case_.precision,
-                     what),
-         good, text);
-  }
-
   static std::string Text(const char* what, double worst) {
     char text[64];
     std::snprintf(text, sizeof(text), "%s %.1e  ", what, worst);
@@ -81,11 +65,9 @@ class LogProbsGradCheck {
         const A want = own[of_nodes ? c : tree_.class_rows[c]];
         if (got[i * columns + c] != want) ++wrong;
       }
-      int64_t root = -1;
       for (int64_t g = 0; g < groups; ++g) {
         const int64_t parent = tree_.group_parents[g];
-        root += parent < 0 ? 1 : 0;
-        const A want = parent < 0 ? StartAt(i, root) : own[parent];
+        const A want = parent < 0 ? case_.StartAt(i, g) : own[parent];
         if (got_groups[i * groups + g] != want) ++wrong;
       }
     }
@@ -118,18 +100,14 @@ class LogProbsGradCheck {
     Errors root_errors;
     const double dz_error = GradError(of_nodes, grads, dz, roots, &root_errors);
     const double dx_error = ProductError(dz, dx);
-    Report(of_nodes ? "nodes and gradient" : "classes and gradient",
-           error.empty() && wrong == 0 && same &&
-               dz_error <= unit * 16 * (rows + 16) &&
-               root_errors.worst <= unit * 16 * (rows + 16) &&
-               dx_error <= unit * 2 * (rows + 16),
-           error + WrongText(wrong) + "  " + Text("dz", dz_error) +
-               Text("dx", dx_error) + Text("roots", root_errors.worst) +
-               (same ? "" : "two runs differ"));
-  }
-
-  A StartAt(int64_t example, int64_t root) const {
-    return starts_.empty() ? A(0) : starts_[example * tree_.num_roots + root];
+    Line(case_.Name(of_nodes ? "nodes and gradient" : "classes and gradient"),
+         error.empty() && wrong == 0 && same &&
+             dz_error <= unit * 16 * (rows + 16) &&
+             root_errors.worst <= unit * 16 * (rows + 16) &&
+             dx_error <= unit * 2 * (rows + 16),
+         error + WrongText(wrong) + "  " + Text("dz", dz_error) +
+             Text("dx", dx_error) + Text("roots", root_errors.worst) +
+             (same ? "" : "two runs differ"));
   }
 
   double GradError(bool of_nodes, const std::vector<A>& grads,
@@ -145,7 +123,6 @@ class LogProbsGradCheck {
       for (int64_t c = 0; c < columns; ++c) {
         sums[of_nodes ? c : tree_.class_rows[c]] = grads[i * columns + c];
       }
-      int64_t root = tree_.num_roots;
       for (int64_t g = tree_.num_groups; g-- > 0;) {
         const int64_t parent = tree_.group_parents[g];
         const int64_t first = tree_.group_offsets[g];
@@ -153,10 +130,9 @@ class LogProbsGradCheck {
         double sum = 0;
         for (int64_t r = first; r < last; ++r) sum += sums[r];
         if (parent < 0) {
-          --root;
-          root_errors->Add(roots[i * tree_.num_roots + root], sum);
+          root_errors->Add(roots[i * tree_.num_roots + case_.roots[g]], sum);
         }
-        double above = parent < 0 ? StartAt(i, RootOf(g)) : own[parent];
+        double above = parent < 0 ? case_.StartAt(i, g) : own[parent];
         if (std::isinf(above)) above = 0;
         for (int64_t r = first; r < last; ++r) {
           if (!tree_.has_weights(r)) continue;
@@ -190,13 +166,6 @@ class LogProbsGradCheck {
     return worst;
   }
 
-  // The number of the tree that a group is in.
-  int64_t RootOf(int64_t group) const {
-    return std::count(tree_.group_parents, tree_.group_parents + group + 1,
-                      -1) -
-           1;
-  }
-
   // Given classes, wrong ones among them.
   void CheckClasses() {
     constexpr int64_t kCount = 3;
@@ -220,29 +189,26 @@ class LogProbsGradCheck {
     for (int64_t i = 0; i < size * kCount; ++i) {
       const int64_t id = classes[i];
       const bool right = id >= 0 && id < tree_.num_classes;
-      const double of_none =
-          id == -1 && !starts_.empty() ? -INFINITY : static_cast<double>(NAN);
+      const double of_none = id == -1 && !case_.starts.empty()
+                                 ? -INFINITY
+                                 : static_cast<double>(NAN);
       errors.Add(
           got[i],
           right ? nodes_[i / kCount * tree_.num_rows + tree_.class_rows[id]]
                 : of_none);
     }
-    Report("given classes",
-           error.empty() &&
-               errors.worst <= 2 * ToleranceOf<T>(case_.precision, case_.width,
-                                                  batch.shape.depth),
-           error + Text("log_probs", errors.worst));
+    Line(case_.Name("given classes"),
+         error.empty() &&
+             errors.worst <= 2 * ToleranceOf<T>(case_.precision, case_.width,
+                                                batch.shape.depth),
+         error + Text("log_probs", errors.worst));
   }
 
-  const LossCase<T>& case_;
-  const TreeView tree_;
-  const DeviceLevels device_levels_;
+  const InferenceCase<T>& case_;
+  const TreeView& tree_;
   const Levels& levels_;
+  const Batch<T>& batch_;
   std::mt19937* rng_;
-  const DeviceCase<T> device_;
-  Batch<T> batch_;
-  const std::vector<A> starts_;  // [size, roots], or none
-  const DeviceArray<A> device_starts_;
   std::vector<A> nodes_;
 };
 

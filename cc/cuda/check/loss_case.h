@@ -31,13 +31,14 @@ struct LossCase {
         logits(c.logits),
         needs(c.needs),
         biases(c.biases),
-        tree(ViewOf(c.tree)),
+        tree(c.tree.view()),
         device_tree(new DeviceTree(c.tree)),
         precision(given_precision),
         w(Draw<T>(tree.num_weight_rows() * c.width, 32, rng)),
         b(Draw<T>(tree.num_weight_rows(), 64, rng)),
         x(Draw<T>(c.size * c.width, 64, rng)),
-        broken(tree.num_classes) {
+        broken(tree.num_classes),
+        want(tree, c.width, c.size) {
     const int64_t classes = c.classes > 0 ? c.classes : tree.num_classes;
     for (int64_t i = 0; i < c.size; ++i) {
       int64_t label = (*rng)() % classes;
@@ -68,45 +69,24 @@ struct LossCase {
     }
   }
 
+  std::vector<T> Biases() const { return biases ? b : std::vector<T>(); }
+
   bool Counts(int64_t i) const {
     return labels[i] >= 0 && labels[i] < tree.num_classes && !broken[labels[i]];
   }
 
   // Fills what follows `broken`, from the arrays before it.
   void MakeReference() {
-    const std::vector<double> weights = ToDoubles(w), inputs = ToDoubles(x);
-    const std::vector<double> all_biases = ToDoubles(b);
-    const double* used = biases ? all_biases.data() : nullptr;
+    std::vector<int64_t> counted = labels;
+    for (int64_t i = 0; i < size; ++i) counted[i] = Counts(i) ? labels[i] : -1;
     ReferenceOptions options;
     options.smoothing = smoothing;
-    options.prior = prior.empty() ? nullptr : prior.data();
-    loss.assign(size, 0);
-    dx.assign(size * width, 0);
-    dw.assign(w.size(), 0);
-    db.assign(b.size(), 0);
-    rows.clear();
-    std::vector<bool> touched(tree.num_weight_rows());
+    options.prior = DataOrNull(prior);
+    want = ReferenceBatch(tree, width, ToDoubles(w), ToDoubles(Biases()),
+                          ToDoubles(x), counted, ToDoubles(grads),
+                          /*scales_dx=*/false, options);
     for (int64_t i = 0; i < size; ++i) {
-      if (!Counts(i)) {
-        loss[i] = labels[i] == kIgnored ? 0 : NAN;
-        continue;
-      }
-      const double* own = inputs.data() + i * width;
-      loss[i] = ReferenceLoss(tree, width, weights.data(), used, own, labels[i],
-                              grads[i], nullptr, dw.data(), db.data(), options);
-      ReferenceLoss(tree, width, weights.data(), used, own, labels[i], 1,
-                    dx.data() + i * width, nullptr, nullptr, options);
-      for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
-        const int64_t g = tree.row_groups[row];
-        for (int64_t r = tree.group_offsets[g]; r < tree.group_offsets[g + 1];
-             ++r) {
-          touched[tree.weight_row(r)] = true;
-        }
-        row = tree.group_parents[g];
-      }
-    }
-    for (size_t r = 0; r < touched.size(); ++r) {
-      if (touched[r]) rows.push_back(r);
+      if (!Counts(i) && labels[i] != kIgnored) want.loss[i] = NAN;
     }
   }
 
@@ -150,8 +130,7 @@ struct LossCase {
   double smoothing = 0;      // of labels
   std::vector<float> prior;  // for smoothing, [rows]; empty: even
   std::vector<bool> broken;  // classes without a right path on the device
-  std::vector<double> loss, dx, dw, db;
-  std::vector<int64_t> rows;  // of the weights, touched, ascending
+  ReferenceSums want;
 };
 
 // The arrays of a case on the device, and the batch that they make.
@@ -185,6 +164,35 @@ struct DeviceCase {
   const DeviceArray<Accumulator<T>> grads;
   const DeviceArray<float> prior;
   Batch<T> batch;
+};
+
+// The outputs of a loss, and of its gradient in `capacity` rows.
+template <typename T>
+struct DeviceOutputs {
+  using A = Accumulator<T>;
+
+  DeviceOutputs(const Batch<T>& batch, int64_t rows_capacity)
+      : capacity(rows_capacity),
+        loss(batch.size),
+        dx(batch.size * batch.width),
+        rows(capacity),
+        dw(capacity * batch.width),
+        db(capacity) {}
+
+  std::string RunForward(const Batch<T>& batch, const Memory& memory,
+                         void* stream) const {
+    return Forward<T>(batch, memory, {loss.data(), dx.data(), nullptr}, stream);
+  }
+  std::string RunBackward(const Batch<T>& batch, const Memory& memory,
+                          const A* grads, void* stream) const {
+    return Backward<T>(batch, memory, grads,
+                       {capacity, rows.data(), dw.data(), db.data()}, stream);
+  }
+
+  const int64_t capacity;
+  DeviceArray<A> loss, dx;
+  DeviceArray<int64_t> rows;
+  DeviceArray<T> dw, db;
 };
 
 // What a batch needs in between Forward and Backward.

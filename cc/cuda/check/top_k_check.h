@@ -12,7 +12,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "cc/cuda/check/inference_case.h"
 #include "cc/cuda/check/inference_check.h"
 
 namespace tf_hsm {
@@ -164,9 +163,7 @@ class TopKCheck {
     const int64_t group = tree.row_groups[tree.class_rows[id]];
     const int64_t parent = tree.group_parents[group];
     if (parent >= 0) return nodes[example * rows_ + parent] > -INFINITY;
-    return case_.starts.empty() ||
-           case_.starts[example * tree.num_roots + case_.RootOf(group)] >
-               -INFINITY;
+    return case_.StartAt(example, group) > -INFINITY;
   }
 
   void Check(const std::string& what, const Batch<T>& batch, int64_t k,

@@ -1,18 +1,21 @@
-// Checks updates in place, by every rule.
+// Checks updates in place, by every rule, and stochastic rounding of bfloat16.
 
 #ifndef TF_HSM_CC_CUDA_CHECK_UPDATE_CHECK_H_
 #define TF_HSM_CC_CUDA_CHECK_UPDATE_CHECK_H_
 
+#include <cmath>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "cc/core/testing/update_state.h"
+#include "cc/core/update/random_bits.h"
 #include "cc/cuda/check/loss_case.h"
+#include "cc/cuda/device/convert.h"
 
 namespace tf_hsm {
 namespace gpu {
 
-constexpr Hyperparameters kHyper = {0.1, 0.9, 0.99, 1e-3};
 constexpr double kDecays[2] = {0.03125, 0.0625};
 
 template <typename T>
@@ -42,34 +45,27 @@ class UpdateCheck {
   void RunOneRule() const { CheckUpdate(UpdateRule::kAdagrad, false); }
 
  private:
-  struct State {
-    std::vector<T> w, b;
-    std::vector<A> slots[2], bias_slots[2];
-    std::vector<A> loss, dx;
+  struct Results {
+    State<T> state;
+    std::vector<A> dx;
     std::string error;
-    bool operator==(const State& o) const {
-      bool same = SameBits(w, o.w) && SameBits(b, o.b) && SameBits(dx, o.dx);
-      for (int s = 0; s < 2; ++s) {
-        same = same && SameBits(slots[s], o.slots[s]) &&
-               SameBits(bias_slots[s], o.bias_slots[s]);
-      }
-      return same;
-    }
   };
 
-  State RunUpdate(UpdateRule rule, bool decays) const {
-    const int64_t slot_width = TraitsOf(rule).slots_per_row ? 1 : case_.width;
+  Results RunUpdate(UpdateRule rule, bool decays) const {
     const DeviceCase<T> device(case_);
     std::vector<float> inputs;
     for (const T& value : case_.x) inputs.push_back(ToDouble(value));
     const DeviceArray<float> float_x(inputs);
     const DeviceArray<int32_t> narrow_labels(
         std::vector<int32_t>(case_.labels.begin(), case_.labels.end()));
-    const int64_t rows = case_.tree.num_weight_rows();
-    const std::vector<A> start(rows * slot_width, A(0.25));
-    const std::vector<A> bias_start(rows, A(0.25));
-    const DeviceArray<A> slot_0(start), slot_1(start), bias_slot_0(bias_start),
-        bias_slot_1(bias_start);
+    Results results;
+    State<T>& state = results.state;
+    state = MakeState<T>(rule, case_.tree.num_weight_rows(), case_.width,
+                         case_.w, case_.Biases());
+    const DeviceArray<A> slots[] = {DeviceArray<A>(state.w_slots[0]),
+                                    DeviceArray<A>(state.w_slots[1])};
+    const DeviceArray<A> bias_slots[] = {DeviceArray<A>(state.b_slots[0]),
+                                         DeviceArray<A>(state.b_slots[1])};
     // Other types than in LossCheck, with the same values.
     Batch<T> batch = device.batch;
     batch.inputs = float_x.data();
@@ -79,82 +75,139 @@ class UpdateCheck {
     const DeviceMemory blocks(batch, case_.logits);
     const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
     const DeviceArray<Hyperparameters> hyper({kHyper});
+    const DeviceArray<double> factors({kDecays[0], kDecays[1]});
     DeviceUpdate<T> update;
     update.rule = rule;
     update.hyper = hyper.data();
-    const DeviceArray<double> factors({kDecays[0], kDecays[1]});
     if (decays) update.decays = factors.data();
     update.weights = device.w.data();
     update.biases = case_.biases ? device.b.data() : nullptr;
-    const int slots = NumSlots(rule);
-    if (slots > 0) {
-      update.weight_slots[0] = slot_0.data();
-      update.bias_slots[0] = bias_slot_0.data();
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      update.weight_slots[s] = slots[s].data();
+      update.bias_slots[s] = bias_slots[s].data();
     }
-    if (slots > 1) {
-      update.weight_slots[1] = slot_1.data();
-      update.bias_slots[1] = bias_slot_1.data();
-    }
-    State result;
     const A* grads = device.grads.data();
-    result.error = Forward<T>(batch, blocks.memory,
-                              {loss.data(), dx.data(), grads}, CheckStream());
-    result.error +=
+    results.error = Forward<T>(batch, blocks.memory,
+                               {loss.data(), dx.data(), grads}, CheckStream());
+    results.error +=
         ApplyUpdate(batch, blocks.memory, grads, update, CheckStream());
-    result.w = device.w.Download();
-    result.b = device.b.Download();
-    result.slots[0] = slot_0.Download();
-    result.slots[1] = slot_1.Download();
-    result.bias_slots[0] = bias_slot_0.Download();
-    result.bias_slots[1] = bias_slot_1.Download();
-    result.loss = loss.Download();
-    result.dx = dx.Download();
-    return result;
+    state.w = device.w.Download();
+    if (case_.biases) state.b = device.b.Download();
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      state.w_slots[s] = slots[s].Download();
+      state.b_slots[s] = bias_slots[s].Download();
+    }
+    results.dx = dx.Download();
+    return results;
   }
 
   void CheckUpdate(UpdateRule rule, bool decays) const {
-    const State got = RunUpdate(rule, decays);
-    const State again = RunUpdate(rule, decays);
-    const int64_t width = case_.width;
-    const bool row_wise = TraitsOf(rule).slots_per_row;
-    std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b);
-    std::vector<double> sums(got.slots[0].size(), 0.25);
-    std::vector<double> dx = case_.dx;
-    for (size_t i = 0; i < dx.size(); ++i) dx[i] *= case_.grads[i / width];
-    for (int64_t row : case_.rows) {
-      double mean_square = 0;
-      for (int64_t d = 0; d < width; ++d) {
-        mean_square +=
-            case_.dw[row * width + d] * case_.dw[row * width + d] / width;
-      }
-      for (int64_t d = 0; d < width; ++d) {
-        double slots[2] = {0.25, 0.25};
-        double& value = w[row * width + d];
-        value =
-            ReferenceUpdate(rule, kHyper, case_.dw[row * width + d],
-                            mean_square, value, slots, decays ? kDecays[0] : 0);
-        sums[row_wise ? row : row * width + d] = slots[0];
-      }
-      double slots[2] = {0.25, 0.25};
-      if (case_.biases) {
-        b[row] = ReferenceUpdate(rule, kHyper, case_.db[row],
-                                 case_.db[row] * case_.db[row], b[row], slots,
-                                 decays ? kDecays[1] : 0);
-      }
+    const Results got = RunUpdate(rule, decays);
+    const Results again = RunUpdate(rule, decays);
+    const ReferenceSums& sums = case_.want;
+    State<double> want =
+        MakeState<double>(rule, case_.tree.num_weight_rows(), case_.width,
+                          ToDoubles(case_.w), ToDoubles(case_.Biases()));
+    if (decays) {
+      want.decay = kDecays[0];
+      want.bias_decay = kDecays[1];
     }
+    ReferenceUpdateRows(sums.touched, sums.dw, sums.db, case_.width, rule,
+                        &want);
+    std::vector<double> dx = sums.dx;
+    for (size_t i = 0; i < dx.size(); ++i)
+      dx[i] *= case_.grads[i / case_.width];
     Errors weights, biases, slots, inputs;
-    weights.AddAll(got.w, w);
-    biases.AddAll(got.b, b);
+    weights.AddAll(got.state.w, want.w);
+    biases.AddAll(got.state.b, want.b);
     inputs.AddAll(got.dx, dx);
-    if (NumSlots(rule) > 0) slots.AddAll(got.slots[0], sums);
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      slots.AddAll(got.state.w_slots[s], want.w_slots[s]);
+      slots.AddAll(got.state.b_slots[s], want.b_slots[s]);
+    }
     case_.Report(
         TraitsOf(rule).name + std::string(decays ? ", decay" : ""), got.error,
         {{"dx", inputs}, {"w", weights}, {"b", biases}, {"slots", slots}},
-        got == again);
+        SameState(got.state, again.state) && SameBits(got.dx, again.dx));
   }
 
   const LossCase<T>& case_;
 };
+
+// A step on equal rows: all logits are equal, so gradients are known exactly,
+// and so are all bits where `classes` is a power of two. They are small beside
+// the weights, which rounding to nearest would leave where they are. `classes`
+// decides which kernel rounds, `width` with which accesses.
+inline void CheckRounding(int64_t classes, int64_t width, Precision precision) {
+  const int64_t label = 3;
+  const OwnedTree owned = FlatTree(classes);
+  const DeviceTree tree(owned);
+  const bfloat16 one = FromDouble<bfloat16>(1);
+  const std::vector<bfloat16> w(classes * width, one), b(classes, one),
+      x(width, one);
+  const float grad = 1.0f / 64, rate = 0.125f;
+  std::vector<std::vector<bfloat16>> results;
+  bool good = true;
+  for (uint64_t seed : {7, 7, 8}) {
+    const DeviceArray<bfloat16> device_w(w), device_b(b), device_x(x);
+    const DeviceArray<int64_t> labels(std::vector<int64_t>{label});
+    const DeviceArray<float> grads(std::vector<float>{grad}), loss(1);
+    Batch<bfloat16> batch;
+    batch.tree = tree.view();
+    batch.shape = DescribeTree(owned.view());
+    batch.weights = device_w.data();
+    batch.biases = device_b.data();
+    batch.width = width;
+    batch.inputs = device_x.data();
+    batch.input_type = kElementType<bfloat16>;
+    batch.labels = labels.data();
+    batch.size = 1;
+    batch.precision = precision;
+    const DeviceMemory blocks(batch, 0);
+    const Memory& memory = blocks.memory;
+    const DeviceArray<Hyperparameters> hyper({Hyperparameters{rate}});
+    const DeviceArray<uint64_t> device_seed(std::vector<uint64_t>{seed});
+    DeviceUpdate<bfloat16> update;
+    update.hyper = hyper.data();
+    update.weights = device_w.data();
+    update.biases = device_b.data();
+    update.stochastic = true;
+    update.seed = device_seed.data();
+    good =
+        good &&
+        Forward<bfloat16>(batch, memory, {loss.data()}, CheckStream()) == "" &&
+        ApplyUpdate(batch, memory, grads.data(), update, CheckStream()) == "";
+    results.push_back(device_w.Download());
+    for (int64_t row = 0; row < classes; ++row) {
+      const double p = 1.0 / classes - (row == label ? 1 : 0);
+      const double exact = 1 - rate * grad * p;
+      // The numbers of a bfloat16 around it: 2^-8 apart below 1, 2^-7 above.
+      const double step = exact < 1 ? 0x1p-8 : 0x1p-7;
+      const double low = std::floor(exact / step) * step;
+      double mean = 0;
+      for (int64_t d = 0; d < width; ++d) {
+        const bfloat16 result = results.back()[row * width + d];
+        const double value = ToDouble(result);
+        good = good && (value == low || value == low + step);
+        // Neighbours share 32 bits.
+        const uint32_t random = RandomBits(WeightCounter(seed, row) +
+                                           static_cast<uint32_t>(d / 2)) >>
+                                (d % 2 * 16);
+        const uint32_t bits = FloatBits(static_cast<float>(exact));
+        good = good && (classes % 2 != 0 ||
+                        result.bits == (bits + (random & 0xffff)) >> 16);
+        mean += value / width;
+      }
+      // The deviation of the mean is at most half a step over sqrt(width).
+      good = good && std::fabs(mean - exact) < 2.5 * step / std::sqrt(width);
+    }
+  }
+  good = good && SameBits(results[0], results[1]) &&
+         !SameBits(results[0], results[2]);
+  Line(LineName<bfloat16>("flat K=" + std::to_string(classes), 1, width,
+                          precision, "stochastic rounding"),
+       good, "");
+}
 
 }  // namespace gpu
 }  // namespace tf_hsm

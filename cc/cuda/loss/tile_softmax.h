@@ -7,11 +7,44 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cc/cuda/loss/large_arguments.h"
+#include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/product.h"
 
 namespace tf_hsm {
 namespace gpu {
+
+constexpr int kMaxStages = 4;  // row tiles on their way or in use
+
+template <typename T>
+struct LargeArguments {
+  const T* weights;
+  const T* biases;
+  int64_t width;
+  Slabs slabs;
+  int weight_bytes;  // of a copy, see CopyBytes
+  int input_bytes;
+  int64_t shared_bytes;  // of a block of the forward
+  Buffers<T> buffers;
+};
+
+// The beginning of the shared memory of a block of the forward. The inputs are
+// behind it, then tiles of weights.
+template <typename A>
+struct alignas(16) ForwardTerms {
+  A z[kTile * kCoefficientStride];  // [rows, examples]
+  A max[kTile];                     // of an example
+  A sum[kTile];
+  A factor[kTile];
+};
+
+// Shared memory of a block of the forward with so many row tiles, besides all
+// 32 examples.
+template <typename Product>
+TF_HSM_HOST_DEVICE int64_t ForwardSharedBytes(int columns, int stages) {
+  return stages * TileBytes<typename Product::Weight>(columns) +
+         TileBytes<typename Product::Input>(columns) +
+         sizeof(ForwardTerms<typename Product::A>);
+}
 
 // Turns z in the terms into exp(z - m), tile after tile of an item, and keeps m
 // and s of all tiles so far. If there are up to 8 examples, 32 lanes have one;

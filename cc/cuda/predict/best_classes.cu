@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cc/core/base/philox.h"
-#include "cc/cuda/api/best_classes.h"
+#include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/predict/examples.h"

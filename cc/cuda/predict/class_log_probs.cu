@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "cc/cuda/api/class_log_probs.h"
+#include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/examples.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "cc/cuda/api/inference.h"
-#include "cc/cuda/api/log_probs_grad.h"
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/predict/examples.h"

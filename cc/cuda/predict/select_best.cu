@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "cc/cuda/predict/allowed.h"
 #include "cc/cuda/predict/best_keys.h"
 #include "cc/cuda/predict/search.h"
 

@@ -25,13 +25,11 @@
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
-#include "cc/cuda/predict/allowed.h"
 #include "cc/cuda/predict/best_keys.h"
 #include "cc/cuda/predict/examples.h"
 #include "cc/cuda/predict/log_sum.h"
 #include "cc/cuda/predict/node_logits.h"
 #include "cc/cuda/predict/search.h"
-#include "cc/cuda/predict/tree_pieces.h"
 #include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {

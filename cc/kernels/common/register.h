@@ -19,6 +19,8 @@ struct KernelDevice {
   const char* label;
 };
 
+const KernelDevice kCpu = {tensorflow::DEVICE_CPU, ""};
+
 // Registers Kernel<T>, T the core's element type, as the op "Resource" + `name`
 // on variables, and as the op `name` on tensors where Kernel<T>::kTakesTensors.
 // Inputs that `host_memory` names stay in host memory; so do handles of

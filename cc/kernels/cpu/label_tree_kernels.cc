@@ -16,6 +16,7 @@
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/register.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/cpu/cpu_loss_state.h"
 #include "cc/kernels/cpu/loss_batch.h"
@@ -23,7 +24,6 @@
 #include "cc/kernels/cpu/page_pool.h"
 #include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"
-#include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
 namespace {

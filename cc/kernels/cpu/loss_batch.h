@@ -21,7 +21,6 @@
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
 #include "cc/kernels/cpu/pack_inputs.h"
 #include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"

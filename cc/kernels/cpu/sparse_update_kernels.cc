@@ -8,11 +8,11 @@
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/register.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/common/variable_locks.h"
 #include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"
-#include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
 namespace {

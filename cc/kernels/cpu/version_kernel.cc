@@ -1,6 +1,6 @@
 // The op kernel that returns the version of the library.
 
-#include "cc/kernels/cpu/register.h"
+#include "cc/kernels/common/register.h"
 
 #ifndef TF_HSM_VERSION
 #error "BUILD defines TF_HSM_VERSION, by the version in pyproject.toml"

@@ -8,7 +8,7 @@
 
 #include "cc/core/api/log_probs.h"
 #include "cc/kernels/common/arguments.h"
-#include "cc/kernels/common/status.h"
+#include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/tree_checks.h"
 #include "tensorflow/core/framework/resource_mgr.h"

@@ -10,8 +10,6 @@
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/inference_arguments.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
-#include "cc/kernels/gpu/core_batch.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
 

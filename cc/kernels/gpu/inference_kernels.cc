@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/core/api/class_mask.h"
-#include "cc/cuda/api/best_classes.h"
 #include "cc/cuda/api/inference.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/gpu/inference_batch.h"

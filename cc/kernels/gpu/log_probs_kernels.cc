@@ -5,8 +5,7 @@
 // device.
 
 #include "absl/strings/str_cat.h"
-#include "cc/cuda/api/class_log_probs.h"
-#include "cc/cuda/api/log_probs_grad.h"
+#include "cc/cuda/api/inference.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/gpu/inference_batch.h"
 #include "cc/kernels/gpu/register.h"

@@ -1,18 +1,19 @@
-// What every op on a batch of labels begins with on a GPU.
+// What every op on a batch of labels begins with on a GPU, and what the losses
+// keep for their gradient.
 
 #ifndef TF_HSM_CC_KERNELS_GPU_LOSS_BATCH_H_
 #define TF_HSM_CC_KERNELS_GPU_LOSS_BATCH_H_
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cc/cuda/api/gpu.h"
 #include "cc/kernels/common/loss_arguments.h"
+#include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
-#include "cc/kernels/gpu/core_batch.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
 
@@ -85,6 +86,67 @@ class LossBatch {
  private:
   MemorySizes sizes_;
   DeviceMemory scratch_;
+};
+
+template <typename T>
+struct GpuLossState : LossState {
+  GpuLossState(OpKernelContext* context, LossBatch<T>* in)
+      : LossState(StateOf::kGpu, in->arguments),
+        device(DeviceOf(context)),
+        batch(in->batch),
+        logits_bytes(in->memory.logits_bytes),
+        tree(in->tree),
+        memory(std::move(in->state)),
+        labels(*in->arguments.labels),
+        inputs(*in->arguments.inputs) {
+    // They are those of the op.
+    batch.weights = batch.biases = nullptr;
+    if (in->arguments.smoothing_prior != nullptr) {
+      smoothing_prior = *in->arguments.smoothing_prior;
+    }
+  }
+
+  const void* const device;
+  Batch<T> batch;  // but for the parameters
+  const int64_t logits_bytes;
+  const std::shared_ptr<const DeviceTree> tree;
+  const DeviceMemory memory;
+  // They keep what the batch points at.
+  const Tensor labels, inputs;
+  Tensor smoothing_prior;
+  StreamMoment planned;  // of the forward: the number of rows is there
+};
+
+// A loss that an op continues from its state, with the op's parameters.
+template <typename T>
+struct KeptLoss {
+  // After the parameters are read or written.
+  absl::Status Read(OpKernelContext* context, const Parameters& parameters) {
+    const LossState* any_state;
+    TF_RETURN_IF_ERROR(ReadLossState(context, StateOf::kGpu, parameters,
+                                     &any_state, &loss_grads));
+    state = static_cast<const GpuLossState<T>*>(any_state);
+    if (state->device != DeviceOf(context)) {
+      return absl::InvalidArgumentError(
+          "state must be that of a loss on this GPU, but is of another's");
+    }
+    batch = state->batch;
+    batch.weights = Data<T>(parameters.weights());
+    if (parameters.biases() != nullptr) {
+      batch.biases = Data<T>(*parameters.biases());
+    }
+    sizes = SizesOf(batch, state->logits_bytes);
+    TF_RETURN_IF_ERROR(scratch.Allocate(context, sizes.scratch));
+    memory = {state->memory.data(), scratch.data(), state->logits_bytes};
+    return absl::OkStatus();
+  }
+
+  const GpuLossState<T>* state = nullptr;
+  const Tensor* loss_grads = nullptr;
+  Batch<T> batch;
+  Memory memory;
+  MemorySizes sizes;
+  DeviceMemory scratch;  // of memory.scratch
 };
 
 }  // namespace gpu

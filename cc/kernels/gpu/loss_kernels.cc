@@ -9,7 +9,6 @@
 
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/gpu/gpu_loss_state.h"
 #include "cc/kernels/gpu/loss_batch.h"
 #include "cc/kernels/gpu/register.h"
 

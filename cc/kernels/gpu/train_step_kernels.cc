@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/train_step_arguments.h"
-#include "cc/kernels/gpu/gpu_loss_state.h"
 #include "cc/kernels/gpu/loss_batch.h"
 #include "cc/kernels/gpu/register.h"
 
