@@ -82,7 +82,12 @@ def reciprocal_rank(best, its, k):
     return 1 / (1 + places[0]) if places.size else 0.0
 
 
+def precision(best, its, k):
+    return len(its & set(best[:k])) / k
+
+
 KINDS = {
+    precision: metrics.PrecisionAtK,
     recall: metrics.RecallAtK,
     ndcg: metrics.NDCGAtK,
     reciprocal_rank: metrics.MeanReciprocalRank,
@@ -95,7 +100,7 @@ KINDS = {
 def test_equals_the_formula(name, formula, k):
     """For one label and for several, with weights of inputs."""
     weights = np.linspace(0, 2, EXAMPLES)
-    several = name == "label_tree" or k == 4
+    several = name == "label_tree" or k == 4 or formula is precision
     options = {} if name == "label_tree" else {"several_labels": several}
     head = HEADS[name](dtype="float64", **options)
     labels = SEVERAL if several else ONE
@@ -106,6 +111,7 @@ def test_equals_the_formula(name, formula, k):
         for best, its in zip(ranked(head), label_sets(labels), strict=True)
     ]
     assert np.std(wanted) > 0 or k == N
+    assert metric.get_config()["k"] == k
     wanted = np.average(wanted, weights=weights)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
@@ -198,6 +204,13 @@ def test_labels_at_inner_nodes():
         for its, best in zip(below, ranked(head), strict=True)
     ]
     np.testing.assert_allclose(found, np.mean(hits), rtol=1e-6)
+    counts = [
+        len(its & set(best[:6])) / 6
+        for its, best in zip(below, ranked(head), strict=True)
+    ]
+    metric = metrics.PrecisionAtK(head, 6)
+    metric.update_state(rows[:, np.newaxis], head(X))
+    np.testing.assert_allclose(metric.result(), np.mean(counts), rtol=1e-6)
     head = HEADS["hierarchical"](node_labels=True)
     found = evaluated(head, metrics.MeanReciprocalRank(head), rows)
     ranks = [
@@ -241,14 +254,17 @@ def test_config(make):
     assert again.name == metric.name == again.get_config()["name"]
     output = head(X)
     for one in (metric, again):
-        one.update_state(ONE, output)
+        one.update_state(ONE[:, np.newaxis], output)
     assert metric.result() == again.result()
 
 
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda head: metrics.RecallAtK(head, 0), "k = 0 is below 1"),
+        *(
+            (lambda head, kind=kind: kind(head, 0), "k = 0 is below 1")
+            for kind in KINDS.values()
+        ),
         (
             lambda head: metrics.PropensityScoredPrecisionAtK(head, [1, -1], 9),
             "class 1 is -1",
@@ -275,6 +291,12 @@ def test_no_head():
     for head in (None, 7):
         with pytest.raises(TypeError, match="head must be a layer"):
             metrics.RecallAtK(head)
+
+
+def test_more_places_than_classes():
+    head = HEADS["hierarchical"]()
+    with pytest.raises(ValueError, match=r"k = 31, but .* has 30 classes"):
+        metrics.PrecisionAtK(head, 31).update_state(SEVERAL, head(X))
 
 
 def test_counts_of_another_head():

@@ -10,11 +10,9 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
 from tests.support.in_place_models import FORMS, REFUSED_OPTIMIZERS, fit
-from tests.support.models import TREE
 from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
-from tf_hsm.layers import EmbeddingSoftmax
 
 LABELS = np.array([1, 2])
 INPUTS = {
@@ -110,30 +108,6 @@ def test_a_list_of_bags():
         layer.embed([np.array([1, 2]), np.array([3, 4])])
     ids = np.array([1, 2, 3])
     np.testing.assert_array_equal(layer.embed(list(ids)), layer.embed(ids))
-
-
-@pytest.mark.parametrize(
-    "options, error, match",
-    [
-        ({"combiner": "max"}, ValueError, "combiner must be 'mean' or 'sum'"),
-        ({"devices": ["CPU:0"]}, ValueError, "devices is not possible"),
-        ({"plan": "two"}, ValueError, "plan is not possible"),
-        ({"num_embeddings": 0}, ValueError, "num_embeddings"),
-        ({"width": 0}, ValueError, "width"),
-        ({"padding_id": 1.5}, TypeError, "padding_id must be an integer"),
-        ({"tree": 3}, TypeError, "tree must be a tf_hsm.Tree"),
-        ({"optimizer": keras.optimizers.SGD()}, TypeError, "optimizer must"),
-        (
-            {"optimizer": "sgd", "kernel_regularizer": "l2"},
-            ValueError,
-            "kernel_regularizer is not possible in an update in place",
-        ),
-    ],
-)
-def test_arguments(options, error, match):
-    options = {"tree": TREE, "num_embeddings": 9, "width": 4, **options}
-    with pytest.raises(error, match=match):
-        EmbeddingSoftmax(**options)
 
 
 @pytest.mark.parametrize(

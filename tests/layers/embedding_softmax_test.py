@@ -11,7 +11,6 @@ import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
 from tests.support.in_place_models import FORMS, fit
 from tests.support.models import NUM_CLASSES, TREE
-from tests.support.pairs import all_pairs
 from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.layers import HierarchicalSoftmax
@@ -145,23 +144,6 @@ def test_padded_and_ragged_are_the_same(kinds, eager):
         ),
         layer(np.array([[3, 4], [3, 4]]), np.array([1, 1])),
     )
-
-
-def test_ids_are_bags_of_one():
-    ids = softmaxes.make_inputs("ids")
-    labels = softmaxes.make_labels()
-    runs = []
-    for inputs in (
-        ids,
-        ids[:, None],
-        tf.RaggedTensor.from_tensor(ids[:, None]),
-        [ids, np.ones(len(ids), "f4")],
-    ):
-        layer = own_layer(padding_id=None)
-        losses = layer_step(layer, inputs, labels[:, None])
-        runs.append([losses.numpy(), *softmaxes.state(layer)])
-    for run in runs[1:]:
-        assert_same(run, runs[0])
 
 
 @pytest.mark.parametrize("combiner", ["mean", "sum"])
@@ -348,93 +330,6 @@ def test_only_touched_embeddings_move():
     before = softmaxes.state(layer)
     layer_step(layer, np.array([1, 2]), np.array([1, 2]))
     assert_same(softmaxes.state(layer), before)
-
-
-@pytest.mark.parametrize(
-    "options, labels",
-    [
-        ({"label_smoothing": 0.2}, softmaxes.make_labels()),
-        ({"node_labels": True}, TREE.num_rows - 1 - softmaxes.make_labels()),
-        (
-            {"use_bias": False, "bias_initializer": "zeros"},
-            softmaxes.make_labels(),
-        ),
-        (
-            {"class_weights": np.arange(NUM_CLASSES) / 8},
-            softmaxes.make_labels(),
-        ),
-        ({"focal_gamma": 1.5}, softmaxes.make_labels()),
-    ],
-    ids=[
-        "label_smoothing",
-        "node_labels",
-        "no_bias",
-        "class_weights",
-        "focal_gamma",
-    ],
-)
-def test_options_of_the_head(options, labels):
-    """They hold in place too, and are those of a HierarchicalSoftmax."""
-    layers = [
-        softmaxes.make_layer(**options, optimizer=own) for own in ("sgd", None)
-    ]
-    inputs = softmaxes.make_inputs("weighted")
-    head = HierarchicalSoftmax(TREE, **options)
-    layers[1].build()
-    head.build([None, softmaxes.WIDTH])
-    head.set_weights(softmaxes.weights(layers[1])[1:])
-    hidden = layers[1].embed(inputs)
-    assert_near(
-        layers[1](inputs, labels),
-        head(hidden, labels),
-        1e-6,
-    )
-    with tf.GradientTape() as tape:
-        losses = layers[1](inputs, labels)
-        (loss,) = layers[1].losses
-    assert_near(layer_step(layers[0], inputs, labels), losses, 1e-5)
-    variables = layers[1].trainable_weights
-    gradients = tape.gradient(loss, [v.value for v in variables])
-    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
-    assert_near(*(softmaxes.weights(layer) for layer in layers), 1e-6)
-
-
-@pytest.mark.parametrize(
-    "kind, is_ragged, is_weighted",
-    all_pairs(softmaxes.KINDS, [False, True], [False, True]),
-)
-def test_several_labels(kind, is_ragged, is_weighted):
-    """As a HierarchicalSoftmax of the embedded ids, and in place too."""
-    inputs = softmaxes.make_inputs(kind)
-    labels = np.stack(
-        [softmaxes.make_labels(seed=seed) for seed in (5, 6, 7)], 1
-    )
-    weights = np.random.default_rng(8).uniform(size=labels.shape)
-    is_label = np.arange(3) < np.arange(22)[:, None] % 4
-    labels[~is_label] = -1
-    if is_ragged:
-        labels, weights = (
-            tf.ragged.boolean_mask(values, is_label)
-            for values in (labels, weights)
-        )
-    labels = (labels, weights) if is_weighted else (labels,)
-    plain, own = (
-        softmaxes.make_layer(several_labels=True, optimizer=optimizer)
-        for optimizer in (None, "sgd")
-    )
-    plain.build()
-    head = HierarchicalSoftmax(TREE, several_labels=True)
-    head.build([None, softmaxes.WIDTH])
-    head.set_weights(softmaxes.weights(plain)[1:])
-    with tf.GradientTape() as tape:
-        losses = plain(inputs, *labels)
-        (loss,) = plain.losses
-    assert_near(losses, head(plain.embed(inputs), *labels), 1e-6)
-    assert_near(layer_step(own, inputs, *labels), losses, 1e-6)
-    variables = plain.trainable_weights
-    gradients = tape.gradient(loss, [v.value for v in variables])
-    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
-    assert_near(softmaxes.weights(own), softmaxes.weights(plain), 1e-6)
 
 
 def test_schedule_and_sum():

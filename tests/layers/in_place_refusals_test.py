@@ -86,33 +86,6 @@ def test_loss_scaling_by_policy(form):
     assert_near(*map(weights, models), 1e-2)
 
 
-def test_arguments():
-    """The layer refuses wrong optimizers, and what they cannot do."""
-    for wrong, error in {
-        "adamw": ValueError,
-        keras.optimizers.SGD(0.1): TypeError,
-        optimizers.SGD(0.1, momentum=0.9): ValueError,
-        optimizers.Adagrad(0.1, clipnorm=1.0): ValueError,
-        3: TypeError,
-    }.items():
-        with pytest.raises(error, match="optimizer"):
-            make_head(optimizer=wrong)
-    with pytest.raises(ValueError, match=r'"class_name".*learning_rate'):
-        make_head(optimizer={"learning_rate": 0.1})
-    with pytest.raises(TypeError):
-        make_head(optimizer="sgd", seed=1.5)
-
-
-def test_an_optimizer_for_two_heads():
-    """It is one head's alone; the other would find no slots in it."""
-    optimizer = optimizers.Adagrad(0.1, 0.1)
-    x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
-    one, other = make_head(optimizer=optimizer), make_head(optimizer=optimizer)
-    one(x, labels)
-    with pytest.raises(ValueError, match="belongs to another layer"):
-        other(x, labels)
-
-
 def in_place_and_eager(form, rule, eager=False, **options):
     """A head with its own optimizer, and one that the eager model trains.
 
@@ -230,32 +203,3 @@ def test_a_gradient_of_log_probs(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path))
     assert_near(loaded.log_probs(inputs), head.log_probs(inputs), 1e-6)
     check_no_gradient_of_log_probs(head, inputs)
-
-
-@pytest.mark.parametrize("wrong", ["yes", "False", 2, 0.5, 1])
-def test_stochastic_rounding_is_a_bool(wrong):
-    """In the layer and in the op, which would take any value for true."""
-    with pytest.raises(TypeError, match="stochastic_rounding must be a bool"):
-        make_head(optimizer="sgd", stochastic_rounding=wrong)
-    w = tf.Variable(tf.zeros([3, 2], tf.bfloat16))
-    optimizer = optimizers.SGD(0.1)
-    optimizer.build([w])
-    with pytest.raises(TypeError, match="stochastic_rounding must be a bool"):
-        tf_hsm.hierarchical_softmax_train_step(
-            w,
-            None,
-            [1],
-            tf.ones([1, 2]),
-            tf_hsm.Tree.balanced(3, 3),
-            optimizer,
-            stochastic_rounding=wrong,
-        )
-    right = make_head(optimizer="sgd", stochastic_rounding=np.True_)
-    assert right.stochastic_rounding is True
-
-
-def test_stochastic_rounding_without_an_optimizer():
-    """It would have no effect."""
-    with pytest.raises(ValueError, match="give the layer an optimizer"):
-        make_head(stochastic_rounding=True)
-    make_head(stochastic_rounding=False)

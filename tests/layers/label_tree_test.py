@@ -3,10 +3,8 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_hsm
-from tests.support.training import layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.layers import LabelTree
 from tf_hsm.metrics import PrecisionAtK
@@ -67,30 +65,6 @@ def test_learns():
     best = head.top_k(hidden(model, x), 1).classes[:, 0]
     predicted = head.predict_class(model.predict(x, verbose=0))
     np.testing.assert_array_equal(predicted, best)
-
-
-def test_loss_is_that_of_the_function():
-    """And the mean counts inputs without labels, but no masked ones."""
-    x, labels = make_data()
-    head = LabelTree(TREE, bias_initializer="random_normal")
-    losses = head(x, labels)
-    np.testing.assert_array_equal(
-        losses,
-        tf_hsm.label_tree_loss(head.kernel, head.bias, labels, x, TREE),
-    )
-    np.testing.assert_allclose(head.losses[0], np.mean(losses), rtol=1e-6)
-    mask = np.arange(len(x)) % 3 != 1
-    masked = head(x, labels, inputs_mask=mask)
-    np.testing.assert_allclose(masked, losses * mask, rtol=1e-5)
-    np.testing.assert_allclose(
-        head.losses[0], np.mean(losses.numpy()[mask]), rtol=1e-5
-    )
-    ignoring = LabelTree(TREE, ignore_class=7)
-    ignoring.build([None, WIDTH])
-    ignoring.set_weights(head.get_weights())
-    np.testing.assert_array_equal(
-        ignoring(x, labels), head(x, np.where(labels == 7, -1, labels))
-    )
 
 
 def test_row_options():
@@ -172,20 +146,6 @@ def test_in_place(rule, form):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_masked_in_place():
-    """What is masked moves nothing, with slots that rest too."""
-    x, labels = make_data()
-    mask = np.arange(len(x)) % 4 != 0
-    heads = []
-    for given in ((x, labels, mask), (x[mask], labels[mask], None)):
-        keras.utils.set_random_seed(5)
-        head = LabelTree(TREE, optimizer=OPTIMIZERS["lazy_adam"]())
-        layer_step(head, given[0], given[1], inputs_mask=given[2])
-        heads.append(head)
-    for one, other in zip(*(h.get_weights() for h in heads), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-
-
 @pytest.mark.parametrize("own", [False, True])
 def test_saving(tmp_path, own):
     x, labels = make_data()
@@ -253,35 +213,3 @@ def test_allowed_labels():
         ):
             wanted = ranked[np.isin(ranked, its)][:2].tolist()
             assert row.tolist() == [*wanted, -1, -1][:2]
-
-
-def test_ragged_labels():
-    """A data set of ragged labels trains as padded ones do."""
-    x, labels = make_data()
-    ragged = tf.RaggedTensor.from_tensor(labels, padding=-1)
-    ends = []
-    for y in (labels, ragged):
-        keras.utils.set_random_seed(1)
-        model = make_model(LabelTree(TREE), run_eagerly=y is labels)
-        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
-        model.fit(data, epochs=2, verbose=0)
-        ends.append(model.get_weights())
-    for one, other in zip(*ends, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-def test_wrong_arguments():
-    x, labels = make_data()
-    with pytest.raises(TypeError, match=r"must be a tf_hsm\.Tree"):
-        LabelTree(40)
-    with pytest.raises(ValueError, match="momentum is not possible"):
-        LabelTree(TREE, optimizer=tf_hsm.optimizers.SGD(0.1, momentum=0.9))
-    with pytest.raises(ValueError, match="no weights yet"):
-        LabelTree(TREE).top_k(x, 3)
-    with pytest.raises(ValueError, match="each input has several labels"):
-        LabelTree(TREE)(x, labels[:, 0])
-    model = make_model(
-        LabelTree(TREE, optimizer="sgd"), keras.optimizers.SGD(use_ema=True)
-    )
-    with pytest.raises(ValueError, match="use_ema"):
-        model.fit(x, labels, verbose=0)

@@ -2,12 +2,10 @@
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 import tf_hsm
 from tests.support import models
-from tests.support.training import layer_step
 from tf_hsm.metrics import TopKAccuracy
 
 
@@ -15,44 +13,6 @@ def make_rows(labels, seed=0):
     """A random row on each label's path: the leaf, or a node above it."""
     rng = np.random.default_rng(seed)
     return np.vectorize(lambda c: rng.choice(models.TREE.path(c)))(labels)
-
-
-@pytest.mark.parametrize("form", [models.compile_form, models.endpoint_form])
-def test_training(form):
-    tokens, labels = models.make_data()
-    rows = make_rows(labels)
-    rows[::5, 0] = -1
-    model = form(node_labels=True, ignore_class=-1)
-    data = (tokens, rows) if form is models.compile_form else ([tokens, rows],)
-    losses = models.train(model, *data, epochs=4)
-    assert (np.diff(losses) < 0).all()
-
-
-def test_training_in_place():
-    """A step is that of the function."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=[9, models.WIDTH]).astype("f4")
-    rows = rng.integers(models.TREE.num_rows, size=9)
-    head = models.make_head(node_labels=True, optimizer="sgd")
-    head.build(x.shape)
-    alone = models.make_head(use_bias=True)
-    alone.build(x.shape)
-    alone.set_weights([head.kernel.numpy(), head.bias.numpy()])
-    optimizer = tf_hsm.optimizers.SGD(float(head.optimizer.learning_rate))
-    optimizer.build([alone.kernel, alone.bias])
-    for _ in range(2):
-        losses = layer_step(head, x, rows)
-        expected = tf_hsm.hierarchical_softmax_train_step(
-            alone.kernel,
-            alone.bias,
-            rows,
-            x,
-            models.TREE,
-            optimizer,
-            nodes=True,
-        )
-        np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    np.testing.assert_allclose(head.kernel, alone.kernel, rtol=1e-5)
 
 
 def test_evaluate():
@@ -103,31 +63,6 @@ def test_regularizers_take_the_rows_above_a_node():
             row = models.TREE.group_parents[models.TREE.row_groups[row]]
     touched = np.isin(models.TREE.row_groups, list(groups)).sum()
     assert float(head.losses[0]) == touched
-
-
-def test_saved_and_loaded(tmp_path):
-    """With the labels' kind, and what is allowed."""
-    tokens, labels = models.make_data()
-    rows = make_rows(labels)
-    model = models.compile_form(node_labels=True)
-    models.train(model, tokens, rows)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert models.head_of(loaded).node_labels
-    np.testing.assert_allclose(
-        models.train(loaded, tokens, rows),
-        models.train(model, tokens, rows),
-        rtol=1e-5,
-    )
-    assert not models.make_head().get_config()["node_labels"]
-    config = models.make_head().get_config()
-    del config["node_labels"]  # of an earlier version
-    assert not tf_hsm.layers.HierarchicalSoftmax.from_config(config).node_labels
-
-
-def test_node_labels_and_plans_do_not_go_together():
-    with pytest.raises(ValueError, match="node_labels is not possible"):
-        models.make_head(node_labels=True, devices=["CPU:0", "CPU:0"])
 
 
 def test_masks_are_passed_on():
@@ -194,16 +129,3 @@ def test_masks_in_a_functional_model(tmp_path):
     for name, value in predicted.items():
         np.testing.assert_array_equal(loaded([x, lists])[name], value)
         np.testing.assert_array_equal(served[name], value)
-
-
-def test_a_head_with_a_plan_refuses():
-    """And answers from one device."""
-    with pytest.raises(ValueError, match="node_labels is not possible with"):
-        models.make_head(devices=["CPU:0", "CPU:0"], node_labels=True)
-    head = models.make_head(devices=["CPU:0", "CPU:0"])
-    x = np.random.default_rng(0).normal(size=[3, models.WIDTH]).astype("f4")
-    head.build(x.shape)
-    with pytest.raises(ValueError, match=r"nodes is not possible .* a plan"):
-        head.log_prob([[1], [2], [3]], x, nodes=True)
-    with head.on_one_device():
-        head.log_prob([[1], [2], [3]], x, nodes=True)

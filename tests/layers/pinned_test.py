@@ -17,7 +17,7 @@ from tests.support.pinned_heads import (
 )
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax, LabelTree
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.layers.initial_values import of_pairs
 
 
@@ -227,31 +227,6 @@ def test_penalties_and_constraints_of_touched_rows(nodes):
     model.fit(x, labels, verbose=0)
     norms = np.linalg.norm(head.kernel.numpy(), axis=1)
     assert norms[groups].max() == pytest.approx(0.1, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        (lambda: LabelTree(TREE), "a label tree"),
-        (
-            lambda: tf_hsm.baselines.gather_loss(
-                np.ones([52, 2]), None, [0], np.ones([1, 2]), TREE
-            ),
-            "a baseline",
-        ),
-        (
-            lambda: tf_hsm.baselines.map_fn_loss(
-                np.ones([52, 2]), None, [0], np.ones([1, 2]), TREE
-            ),
-            "a baseline",
-        ),
-    ],
-)
-def test_what_has_no_pinned_trees(make, what):
-    with pytest.raises(
-        ValueError, match=rf"pinned, but {what} has.*call tree\.expand\(\)"
-    ):
-        make()
 
 
 def test_a_tree_of_two_classes():

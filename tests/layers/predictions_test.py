@@ -48,11 +48,6 @@ def test_methods_are_the_functions(use_bias):
     )
 
 
-def test_without_weights():
-    with pytest.raises(ValueError, match="words has no weights yet"):
-        models.make_head(name="words").top_k(np.zeros([2, models.WIDTH]), 1)
-
-
 def adaptive_head(**options):
     return tf_hsm.layers.AdaptiveSoftmax(
         models.NUM_CLASSES, cutoffs=[4], div_value=2, **options
@@ -154,48 +149,6 @@ def test_training_a_functional_model_of_log_probs(make):
     labels = rng.integers(models.NUM_CLASSES, size=[8, 2])
     losses = models.train(model, vectors, labels, epochs=3)
     assert losses[2] < losses[1] < losses[0]
-
-
-@pytest.mark.parametrize("make", HEADS)
-def test_what_must_be_symbolic(make):
-    inputs, head = keras.Input([models.WIDTH]), make()
-    message = "top_k takes KerasTensors as inputs.* here they are inputs and k$"
-    with pytest.raises(TypeError, match=message):
-        head.top_k(inputs, keras.Input([]))
-    with pytest.raises(TypeError, match=r"here they are classes$"):
-        head.log_prob(
-            keras.Input([3], dtype="int64"), np.zeros([2, models.WIDTH])
-        )
-    with pytest.raises(TypeError, match="classes must be integers"):
-        head.log_prob(keras.Input([3]), inputs)
-    with pytest.raises(ValueError, match="last dimension of inputs"):
-        make().log_probs(keras.Input([None]))
-
-
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize("make", HEADS)
-def test_what_has_no_gradient_says_so(make, in_function):
-    x = tf.constant(
-        np.random.default_rng(0).normal(size=[9, models.WIDTH]), tf.float32
-    )
-    classes = np.random.default_rng(1).integers(models.NUM_CLASSES, size=[9, 3])
-    head = make()
-    head.build(x.shape)
-
-    def gradient(answer):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            total = tf.reduce_sum(answer(x))
-        return tape.gradient(total, x)
-
-    if in_function:
-        gradient = tf.function(gradient, autograph=False)
-    for answer, message in {
-        lambda x: head.top_k(x, 20).log_probs: r"top_k has no gradient: train",
-        lambda x: head.log_prob(classes, x): r"log_prob has no gradient: train",
-    }.items():
-        with pytest.raises(LookupError, match=message):
-            gradient(answer)
 
 
 def test_evaluate_looks_for_no_class():
@@ -315,16 +268,3 @@ def test_training_through_log_probs():
         )
         losses.append(float(loss))
     assert losses[-1] < losses[0] - 0.1
-
-
-@pytest.mark.parametrize("k", [0, -1, 31, np.int64(99)])
-def test_a_number_of_classes_that_there_are_not(k):
-    """Refused when a functional model is made, as in a call."""
-    head = models.make_head()
-    inputs = keras.Input([models.WIDTH])
-    head(inputs)
-    with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, 30\]"):
-        head.top_k(inputs, k)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"k = {k} is"):
-        head.top_k(np.ones([1, models.WIDTH], "f4"), k)
-    assert head.top_k(inputs, 30).classes.shape == (None, 30)

@@ -98,35 +98,6 @@ def parts_of(model):
     return [next(x for x in model.layers if isinstance(x, k)) for k in kinds]
 
 
-def test_gradient_in_numpy():
-    """One dense gradient: the sum over both uses, in float64."""
-    model, embedding, head = make_model()
-    tokens, labels = make_data()
-    with tf.GradientTape() as tape:
-        hidden = model.layers[1](embedding(tokens))
-        total = tf.reduce_sum(head(hidden, labels))
-    (found,) = tape.gradient(total, [embedding.embeddings.value])
-    assert isinstance(found, tf.Tensor)
-    table, dense, dense_bias, bias = (
-        v.numpy().astype(np.float64) for v in model.variables
-    )
-    x, y = tokens.ravel(), labels.ravel()
-    mask = (x != 0)[:, None]
-    h = np.tanh(table[x] @ dense + dense_bias)
-    logits = h @ table.T + bias
-    p = np.exp(logits - logits.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    picked = p[np.arange(x.size), y]
-    dlogits = (p - np.eye(NUM_CLASSES)[y]) * mask
-    dh = dlogits @ table
-    expected = dlogits.T @ h
-    np.add.at(expected, x, dh * (1 - h**2) @ dense.T)
-    np.testing.assert_allclose(
-        total, -(np.log(picked) * mask[:, 0]).sum(), rtol=1e-5
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.5),
     "adam": lambda: keras.optimizers.Adam(0.03),
@@ -275,32 +246,3 @@ def test_copies_are_refused(tmp_path):
         clone_function=lambda x: tied_head(x.tied_to) if x is head else x,
     )
     assert parts_of(copy)[1].kernel is embedding.embeddings
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tree": tf_hsm.Tree.two_level(NUM_CLASSES)}, "needs tree=Tree.flat"),
-        ({"tree": tf_hsm.Tree.flat(9)}, "30 rows, but the tree has 9 classes"),
-        ({"optimizer": "sgd"}, "rows move before the gradient"),
-        ({"devices": ["CPU:0"]}, "one variable"),
-        ({"kernel_regularizer": "l2"}, "embeddings_regularizer"),
-        ({"kernel_constraint": "non_neg"}, "embeddings_constraint"),
-    ],
-)
-def test_refusals(options, message):
-    options = {"tree": FLAT, **options}
-    with pytest.raises(ValueError, match=message):
-        HierarchicalSoftmax(tied_to=make_embedding(), **options)
-
-
-def test_wrong_embeddings():
-    with pytest.raises(TypeError, match=r"a keras.layers.Embedding, but is De"):
-        HierarchicalSoftmax(FLAT, tied_to=keras.layers.Dense(3))
-    with pytest.raises(ValueError, match=f"width 4, but .* width {WIDTH}"):
-        tied_head(make_embedding()).build([None, 4])
-    embedding = make_embedding()
-    embedding.build()
-    embedding.enable_lora(2)
-    with pytest.raises(ValueError, match="quantized or has LoRA weights"):
-        tied_head(embedding).build([None, WIDTH])

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import in_place_models
-from tests.support.adaptive_layers import COUNTS, LAYERS, make, make_inputs
+from tests.support.adaptive_layers import LAYERS, make, make_inputs
 from tests.support.in_place_models import (
     FORMS,
     arguments,
@@ -22,11 +22,10 @@ from tests.support.in_place_models import (
     same_start,
     weights,
 )
-from tests.support.models import WIDTH, head_of, make_data
+from tests.support.models import head_of, make_data
 from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
-from tf_hsm.layers import AdaptiveSoftmax
 
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
 # Faster where a graph would show nothing more.
@@ -264,27 +263,6 @@ def test_seed():
     assert_same(run(0), run(0))
     changes = map(np.any, map(np.not_equal, run(0), run(3)))
     assert sum(changes) >= 4
-
-
-def test_bad_arguments():
-    """The layer refuses wrong optimizers, and what they cannot do."""
-    for wrong, error in {
-        "adamw": ValueError,
-        keras.optimizers.SGD(0.1): TypeError,
-        optimizers.SGD(0.1, momentum=0.9): ValueError,
-    }.items():
-        with pytest.raises(error, match="optimizer"):
-            make_adaptive(optimizer=wrong)
-    with pytest.raises(ValueError, match="kernel_regularizer is not possible"):
-        make_adaptive(optimizer="sgd", kernel_regularizer="l2")
-    one, other = (
-        AdaptiveSoftmax(40, cutoffs=[5], counts=COUNTS, optimizer=shared)
-        for shared in [optimizers.Adagrad(0.1, 0.1)] * 2
-    )
-    x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
-    one(x, labels)
-    with pytest.raises(ValueError, match="belongs to another layer"):
-        other(x, labels)
 
 
 def test_a_gradient_of_log_probs():
