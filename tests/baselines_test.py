@@ -47,20 +47,6 @@ def test_agrees_with_the_oracle(loss, name, shape, dtype, parameter):
     assert_within(actual, *expectation(loss, tree, problem))
 
 
-def test_a_chain_of_1000_levels():
-    tree = trees.chain(1000)
-    problem = oracle.random_problem(tree, 2, 3, np.float64)
-    loss = baselines.gather_loss(
-        tf.constant(problem.weights),
-        tf.constant(problem.biases),
-        problem.labels,
-        problem.inputs,
-        tree,
-    )
-    expected, bound = oracle.hierarchical_softmax(tree, problem)
-    assert (abs(loss.numpy() - expected.loss) <= bound.loss).all()
-
-
 @pytest.mark.parametrize(
     "leading_shape, loss, has_biases, name",
     all_pairs(
@@ -148,25 +134,6 @@ def test_a_graph_gives_what_eager_gives(loss, name, parameter):
         )
     )
     assert_within(actual, *expectation(loss, tree, problem))
-
-
-@pytest.mark.parametrize("loss", TREE_LOSSES)
-def test_a_flat_tree_is_the_full_softmax(loss):
-    tree = trees.CATALOGUE["flat"]()
-    problem = oracle.random_problem(tree, 6, 4, np.float64)
-    hierarchical = dense(evaluate(loss, tree, problem))
-    full = dense(evaluate(baselines.full_softmax_loss, None, problem))
-    np.testing.assert_allclose(hierarchical.loss, full.loss, rtol=1e-12)
-    np.testing.assert_allclose(hierarchical.dw, full.dw, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("loss", TREE_LOSSES)
-def test_a_missing_level_costs_nothing(loss):
-    tree = trees.CATALOGUE["chain_50"]()
-    shortest = int(np.argmin(tree.class_rows))
-    weights = np.zeros([tree.num_rows, 2])
-    value = loss(weights, None, [shortest], np.zeros([1, 2]), tree)
-    np.testing.assert_allclose(value, [np.log(2)], rtol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [100.0, 1e4])

@@ -1,7 +1,5 @@
 """What `compile` has wrong is refused in every entry that uses it."""
 
-import warnings
-
 import keras
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ import tensorflow as tf
 
 from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, WIDTH
-from tf_hsm import metrics
 
 ENTRIES = ("fit", "evaluate", "train_on_batch", "test_on_batch")
 TRAINING = ("fit", "train_on_batch")
@@ -150,18 +147,3 @@ def test_head_loss_within_a_function(entry, eager):
         run(model, entry, X, Y)
     model.compile("sgd", head.loss, loss_weights=[0.5], run_eagerly=eager)
     run(model, entry, X, Y)
-
-
-def test_sample_weights_that_count():
-    """Those of a loss in `compile`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        head = heads_by_name.make("HierarchicalSoftmax")
-        model = keras.Sequential([keras.Input([WIDTH]), head])
-        model.compile("sgd", head.loss, metrics=[metrics.Perplexity(head)])
-        weights = np.arange(BATCH) / 8
-        found = model.evaluate(X, Y, sample_weight=weights, verbose=0)
-        losses = head(X, Y).numpy()
-        np.testing.assert_allclose(
-            found[0], (weights * losses).mean(), rtol=1e-5
-        )

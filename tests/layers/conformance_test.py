@@ -265,7 +265,12 @@ def test_answers(name, option):
     head = built(name, option)
     labels, inputs = make_labels(head), make_inputs(head)
     x = head.embed(inputs) if hasattr(head, "embeddings") else inputs
-    assert_close([head.log_probs(inputs)], [head_oracle.log_probs(head, x)])
+    wanted, rows = head_oracle.log_probs(head, x), head_oracle.Rows(head)
+    of_classes = tf.gather(wanted, rows.class_rows, axis=1)
+    assert_close([head.log_probs(inputs)], [of_classes])
+    if name != "adaptive":
+        assert_close([head.log_probs(inputs, nodes=True)], [wanted])
+    assert head.log_probs(inputs[:0]).shape == [0, NUM_CLASSES]
     counts = labels != head.ignore_class
     wanted = head_oracle.losses(
         head, x, np.where(counts, labels, -1), plain=True
@@ -362,6 +367,16 @@ def test_a_layer_that_begins_at_the_prior_stays_there():
         slope = tf.convert_to_tensor(tape.gradient(total, head.bias.value))
         ends.append(abs(slope.numpy()).max())
     assert ends[0] < 1e-6 < 1e-2 < ends[1]
+
+
+def test_a_tail_that_never_occurs():
+    """The prior of a tail without counts is even, and no label is there."""
+    probe = built("adaptive", "plain")
+    prior = np.where(probe.clusters.order.class_rows < 5, 1.0, 0.0)
+    head = make_adaptive(label_smoothing=0.25, smoothing_prior=prior)
+    head.build([None, WIDTH])
+    losses = head(make_inputs(head)[:3], np.flatnonzero(prior)[:3])
+    assert np.isfinite(losses).all()
 
 
 def test_an_infinite_loss_of_a_class_without_weight():

@@ -9,9 +9,8 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
-from tests.support.in_place_models import FORMS, REFUSED_OPTIMIZERS, fit
+from tests.support.in_place_models import fit
 from tests.support.training import assert_near, assert_same, layer_step
-from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 
 LABELS = np.array([1, 2])
@@ -110,46 +109,6 @@ def test_a_list_of_bags():
     np.testing.assert_array_equal(layer.embed(list(ids)), layer.embed(ids))
 
 
-@pytest.mark.parametrize(
-    "form, eager", list(zip(FORMS, [False, True], strict=True))
-)
-@pytest.mark.parametrize("name", REFUSED_OPTIMIZERS)
-def test_optimizers_of_the_model(name, form, eager):
-    optimizer, match = REFUSED_OPTIMIZERS[name]
-    layer = softmaxes.make_layer(optimizer="sgd")
-    model = softmaxes.make_model(layer, "ids", form, optimizer())
-    model.run_eagerly = eager
-    before = softmaxes.state(layer)
-    with pytest.raises(ValueError, match=match):
-        fit(
-            model,
-            softmaxes.arguments(
-                form, softmaxes.make_inputs("ids"), softmaxes.make_labels()
-            ),
-        )
-    assert_same(softmaxes.state(layer), before)
-
-
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        lambda: optimizers.SGD(0.1, global_clipnorm=1e-3),
-        lambda: keras.optimizers.AdamW(0.1),
-        lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
-    ],
-    ids=["clipping", "weight_decay", "loss_scaling"],
-)
-def test_optimizers_of_the_model_that_change_no_step(optimizer):
-    """They act on the rest of the model, of which there is none here."""
-    data = {"x": softmaxes.make_inputs("ids"), "y": softmaxes.make_labels()}
-    runs = []
-    for of_model in (optimizer(), "sgd"):
-        layer = softmaxes.make_layer(optimizer="sgd")
-        model = softmaxes.make_model(layer, "ids", optimizer=of_model)
-        runs.append([fit(model, data), softmaxes.state(layer)])
-    assert_near(*runs, 1e-6)
-
-
 def test_gradients():
     """With an optimizer of its own they move rows, or are refused."""
     layer = softmaxes.make_layer(optimizer=optimizers.SGD(0.5))
@@ -205,37 +164,6 @@ def test_mixed_precision(policy):
         keras.config.set_dtype_policy("float32")
     assert_near([losses, softmaxes.weights(layer)], float32_run(), 1e-6)
     assert layer.embed(data["x"]).dtype == policy.removeprefix("mixed_")
-
-
-@pytest.mark.parametrize("rule", ["sgd", "rowwise_adagrad"])
-def test_bfloat16(rule):
-    """Table and tree have 16 bits; without, the same to rounding."""
-    data = {
-        "x": softmaxes.make_inputs("weighted"),
-        "y": softmaxes.make_labels(),
-    }
-    losses, moves = [], []
-    for dtype, rounding in (("bfloat16", False), ("float32", None)):
-        layer = softmaxes.make_layer(
-            optimizer=OPTIMIZERS[rule](1.0),
-            dtype=dtype,
-            stochastic_rounding=rounding,
-        )
-        model = softmaxes.make_model(layer, "weighted")
-        model.run_eagerly = dtype == "float32"
-        before = as_floats(layer)
-        losses.append(fit(model, data))
-        moves.append(
-            [a - b for a, b in zip(as_floats(layer), before, strict=True)]
-        )
-        assert layer.embeddings.dtype == dtype
-    assert losses[0][-1] < 0.8 * losses[0][0]
-    assert_near(*losses, 1e-3)
-    # Six roundings of numbers of about 1.
-    bound = 6 * 2.0**-8
-    for mine, its in zip(*moves, strict=True):
-        assert abs(its).max() > 3 * bound
-        np.testing.assert_allclose(mine, its, rtol=0, atol=bound)
 
 
 def as_floats(layer):

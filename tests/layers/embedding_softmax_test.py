@@ -1,16 +1,13 @@
 """EmbeddingSoftmax: trains as the layers do for which it stands."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
-from tests.support.in_place_models import FORMS, fit
-from tests.support.models import NUM_CLASSES, TREE
+from tests.support.in_place_models import fit
+from tests.support.models import TREE
 from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.layers import HierarchicalSoftmax
@@ -89,29 +86,6 @@ def test_in_place_as_by_gradients(kind, combiner, form, eager):
         assert losses[1] < losses[0]
         # Keras asks for the gradient of the anchor, having nothing else.
         assert len(layer.trainable_weights) == (1 if own else 3)
-    assert_near(*runs, 1e-5)
-
-
-def test_a_pinned_tree(tmp_path):
-    """In place as by gradients; with one vector per group; saved."""
-    tree = tf_hsm.Tree.huffman(np.arange(1, NUM_CLASSES + 1), pinned=True)
-    data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
-    runs = []
-    for own in (True, False):
-        layer = softmaxes.make_layer(
-            tree, optimizer=OPTIMIZERS["adagrad"]() if own else None
-        )
-        model = softmaxes.make_model(
-            layer, "padded", optimizer=OPTIMIZERS["adagrad"]()
-        )
-        model.run_eagerly = not own
-        runs.append([fit(model, data), softmaxes.weights(layer)])
-        assert layer.kernel.shape == (tree.num_groups, softmaxes.WIDTH)
-        if own:
-            model.save(tmp_path / "model.keras")
-            loaded = keras.models.load_model(tmp_path / "model.keras")
-            assert loaded.layers[-1].tree == tree
-            assert_same(fit(loaded, data), fit(model, data))
     assert_near(*runs, 1e-5)
 
 
@@ -254,63 +228,6 @@ def test_vectors_in_place_of_ids(own):
     if own:
         layer_step(layer, hidden, labels)
     assert_same(layer.embeddings.numpy(), before)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_evaluate_changes_nothing(form):
-    """Its metrics are those of the answers; of an endpoint, of the losses."""
-    inputs, labels = softmaxes.make_inputs("ragged"), softmaxes.make_labels()
-    layer = own_layer("lazy_adam")
-    model = softmaxes.make_model(layer, "ragged", form)
-    loss, metrics = None, [tf_hsm.metrics.Perplexity(None)]
-    if form == "compile":
-        loss = layer.loss
-        metrics = [
-            tf_hsm.metrics.Perplexity(layer),
-            tf_hsm.metrics.TopKAccuracy(layer, 5),
-        ]
-    model.compile(loss=loss, metrics=metrics, run_eagerly=form == "compile")
-    data = softmaxes.arguments(form, inputs, labels)
-    fit(model, data)
-    before = softmaxes.state(layer)
-    found = model.evaluate(**data, verbose=0, return_dict=True)
-    model.predict(data["x"], verbose=0)
-    assert_same(softmaxes.state(layer), before)
-    log_probs = layer.log_probs(inputs).numpy()
-    of_labels = log_probs[np.arange(len(labels)), labels]
-    ranks = (log_probs > of_labels[:, None]).sum(1)
-    assert_near(found["loss"], -of_labels.mean(), 1e-5)
-    assert_near(found["perplexity"], np.exp(-of_labels.mean()), 1e-5)
-    if form == "compile":
-        assert_near(found["top_5_accuracy"], (ranks < 5).mean(), 1e-6)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_ways_to_run(form):
-    """In a graph of `fit`, or by hand."""
-    data = softmaxes.arguments(
-        form, softmaxes.make_inputs("ragged"), softmaxes.make_labels()
-    )
-    fitted = own_layer()
-    fit(softmaxes.make_model(fitted, "ragged", form), data)
-    layer = own_layer()
-    for inputs, labels in batches(
-        softmaxes.make_inputs("ragged"), softmaxes.make_labels()
-    ):
-        if form == "endpoint":
-            layer_step(layer, inputs, labels)
-            continue
-        with tf.GradientTape() as tape:
-            loss = layer.loss(labels, layer(inputs))
-        tape.gradient(loss, layer.trainable_variables)
-    assert_near(softmaxes.state(layer), softmaxes.state(fitted), 1e-5)
-
-
-def batches(inputs, labels):
-    """The steps of `fit`."""
-    for _, begin in itertools.product(range(2), range(0, 22, 8)):
-        end = begin + 8
-        yield inputs[begin:end], labels[begin:end]
 
 
 def test_only_touched_embeddings_move():

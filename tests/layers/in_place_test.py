@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_hsm
 from tests.support.in_place_models import (
@@ -13,7 +12,6 @@ from tests.support.in_place_models import (
     fit,
     head_state,
     make_model,
-    own_variables,
     random_weights,
     same_start,
     weights,
@@ -22,10 +20,8 @@ from tests.support.models import (
     NUM_CLASSES,
     WIDTH,
     head_of,
-    hidden_model,
     make_data,
     make_head,
-    op_losses,
 )
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
@@ -69,30 +65,6 @@ def test_reductions(reduction):
         model.compile(OPTIMIZERS["adagrad"](), loss=loss, run_eagerly=eager)
     assert_near(*[fit(model, data) for model in models], 1e-4)
     assert_near(*map(weights, models), 1e-4)
-
-
-def test_class_weights():
-    """They reach the head as the weights of the labels that they are."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(64, 5)).astype("f4")
-    y = rng.integers(NUM_CLASSES, size=64)
-    models = []
-    for own in (True, False):
-        head = make_head(
-            optimizer=optimizers.Adagrad(0.1, 0.1) if own else None
-        )
-        inputs = keras.Input([5])
-        model = keras.Model(inputs, head(keras.layers.Dense(WIDTH)(inputs)))
-        model.compile(
-            optimizers.Adagrad(0.1, 0.1), loss=head.loss, run_eagerly=not own
-        )
-        models.append(model)
-    same_start(*models)
-    data = {"x": x, "y": y}
-    class_weight = {c: 1 + c % 3 for c in range(NUM_CLASSES)}
-    losses = [fit(model, data, class_weight=class_weight) for model in models]
-    assert_near(*losses, 1e-5)
-    assert_near(*map(weights, models), 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -172,27 +144,6 @@ def test_nothing_below_to_train(form):
     assert_near(*map(weights, models), 1e-5)
 
 
-def test_the_metric_makes_no_step():
-    """The loss is from before the step, the metric from after the step."""
-    tokens, labels = make_data()
-    model = make_model("compile", "sgd")
-    head = head_of(model)
-    hidden = hidden_model(model)(tokens)
-
-    def mean():
-        losses = op_losses(head, labels, hidden)
-        return np.sum(losses * (tokens != 0)) / np.count_nonzero(tokens)
-
-    before = mean()
-    history = model.fit(tokens, labels, batch_size=22, verbose=0).history
-    np.testing.assert_allclose(history["loss"], [before], rtol=1e-5)
-    assert mean() < before
-    np.testing.assert_allclose(
-        history["perplexity"], [np.exp(mean())], rtol=1e-5
-    )
-    assert int(head.optimizer.iterations) == 1
-
-
 def test_two_outputs():
     """A head beside another loss: the total is their weighted sum."""
     rng = np.random.default_rng(0)
@@ -217,27 +168,6 @@ def test_two_outputs():
     same_start(*models)
     assert_near(*[fit(model, {"x": x, "y": y}) for model in models], 1e-5)
     assert_near(*map(weights, models), 1e-5)
-
-
-def test_an_endpoint_by_hand():
-    """The loss that the layer adds, in a loop without `fit`."""
-    head, other = make_head(optimizer="sgd"), make_head()
-    x = tf.random.stateless_normal([7, WIDTH], [0, 1])
-    head(x), other(x)
-    other.load_own_variables(own_variables(head))
-
-    def gradients(layer, sources):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            layer(x, np.arange(7))
-            (loss,) = layer.losses
-        return [loss, *tape.gradient(loss, [x, *sources])]
-
-    found = gradients(head, [])
-    *expected, dw, db = gradients(other, other.row_variables())
-    optimizers.SGD(0.01).apply([dw, db], other.row_variables())
-    assert_near(found, expected, 1e-6)
-    assert_near(own_variables(head), own_variables(other), 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -95,31 +95,3 @@ def test_a_mask_without_labels():
         perplexity.result(), np.exp(losses[mask].mean()), rtol=1e-5
     )
     np.testing.assert_array_equal(output, X)
-
-
-def test_weights_of_labels_of_a_label_tree():
-    """The error names the layer, in a loss too."""
-    head = heads_by_name.built("LabelTree")
-    labels, weights = heads_by_name.label_sets(), np.ones([BATCH, 3], "f4")
-    for call in (
-        lambda: head(X, labels, weights),
-        lambda: head.loss(labels, head(X), weights),
-    ):
-        with pytest.raises(ValueError, match=f"{head.name}: a label tree has"):
-            call()
-
-
-def test_time_distributed():
-    """A needless wrapper: the layer takes sequences itself, and trains so."""
-    x = np.random.default_rng(0).normal(size=[2, 5, WIDTH]).astype("f4")
-    y = np.arange(10).reshape(2, 5)
-    results = []
-    for wrap in (keras.layers.TimeDistributed, lambda head: head):
-        head = heads_by_name.built("HierarchicalSoftmax")
-        inputs = keras.Input([5, WIDTH])
-        model = keras.Model(inputs, wrap(head)(inputs))
-        model.compile("sgd", head.loss)
-        losses = model.fit(x, y, epochs=2, verbose=0).history["loss"]
-        results.append([*losses, *head.get_weights()])
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.layers import LabelTree
 from tf_hsm.metrics import PrecisionAtK
 
@@ -105,87 +104,6 @@ def test_sequences():
         (losses * weights[:, np.newaxis]).sum() / mask.sum(),
         rtol=1e-5,
     )
-
-
-@pytest.mark.parametrize(
-    "rule, form", [*zip(OPTIMIZERS, 3 * ["endpoint", "compile"], strict=True)]
-)
-def test_in_place(rule, form):
-    """The layer's own optimizer does what the model's would.
-
-    In a graph for one rule of each form.
-    """
-    eager = rule not in ("sgd", "lazy_adam")
-    x, labels = make_data()
-    weights = np.linspace(0.5, 1.5, len(x), dtype="f4")
-    ends = []
-    for own in (True, False):
-        keras.utils.set_random_seed(3)
-        head = LabelTree(TREE, optimizer=OPTIMIZERS[rule]() if own else None)
-        if form == "compile":
-            model = make_model(head, OPTIMIZERS[rule]())
-            data = {"x": x, "y": labels, "sample_weight": weights}
-        else:
-            inputs = [
-                keras.Input([WIDTH]),
-                keras.Input([5], dtype="int64"),
-                keras.Input([]),
-            ]
-            body = keras.layers.Dense(WIDTH)(inputs[0])
-            model = keras.Model(inputs, head(body, *inputs[1:]))
-            model.compile(OPTIMIZERS[rule]())
-            data = {"x": [x, labels, weights]}
-        model.run_eagerly = eager or not own
-        model.fit(**data, epochs=2, batch_size=16, shuffle=False, verbose=0)
-        dense = next(
-            x for x in model.layers if isinstance(x, keras.layers.Dense)
-        )
-        variables = [head.kernel, head.bias, *dense.weights]
-        ends.append([v.numpy() for v in variables])
-    for one, other in zip(*ends, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_saving(tmp_path, own):
-    x, labels = make_data()
-    optimizer = tf_hsm.optimizers.RowwiseAdagrad(0.1, 0.1) if own else None
-    head = LabelTree(TREE, use_bias=False, ignore_class=3, optimizer=optimizer)
-    model = make_model(head, run_eagerly=not own)
-    model.fit(x, labels, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    loaded.run_eagerly = not own
-    again = loaded.layers[-1]
-    assert again.tree == TREE and again.bias is None
-    assert again.ignore_class == 3
-    np.testing.assert_array_equal(loaded(x), model(x))
-    losses = [m.evaluate(x, labels, verbose=0) for m in (model, loaded)]
-    assert losses[0] == losses[1]
-    for m in (model, loaded):
-        m.fit(x, labels, shuffle=False, verbose=0)
-    for one, other in zip(
-        model.get_weights(), loaded.get_weights(), strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-
-
-def test_functional_answers(tmp_path):
-    """Answers are outputs of a model, which is saved."""
-    x, _ = make_data()
-    head = LabelTree(TREE)
-    model = make_model(head)
-    model(x)
-    answers = keras.Model(
-        model.inputs[0], head.top_k(head.input, 4, threshold=0.1)
-    )
-    answers.save(tmp_path / "answers.keras")
-    loaded = keras.models.load_model(tmp_path / "answers.keras")
-    expected = head.top_k(hidden(model, x), 4, threshold=0.1)
-    for m in (answers, loaded):
-        found = m(x)
-        np.testing.assert_allclose(found[0], expected.log_probs, rtol=1e-5)
-        np.testing.assert_array_equal(found[1], expected.classes)
 
 
 def test_allowed_labels():

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_hsm
 from tests.support import trees
@@ -15,7 +14,6 @@ from tests.support.pinned_heads import (
     data,
     two_heads,
 )
-from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.layers.initial_values import of_pairs
@@ -48,66 +46,6 @@ def test_shapes_and_answers(use_bias):
             head.sample(x, 9, seed=3, **options),
             other.sample(x, 9, seed=3, **options),
         )
-
-
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_in_place_as_with_a_gradient(rule):
-    x, labels = data((40,))
-    options = {"tree": TREE, "counts": COUNTS}
-    own = HierarchicalSoftmax(optimizer=OPTIMIZERS[rule](), **options)
-    plain = HierarchicalSoftmax(**options)
-    losses = []
-    for head in (own, plain):
-        model = keras.Sequential([keras.Input([WIDTH]), head])
-        model.compile(OPTIMIZERS[rule](), head.loss, run_eagerly=head is plain)
-        if head is own:
-            plain.build([None, WIDTH])
-            plain.kernel.assign(own.kernel)
-        history = model.fit(
-            x, labels, batch_size=8, epochs=2, shuffle=False, verbose=0
-        )
-        losses.append(history.history["loss"])
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
-    np.testing.assert_allclose(own.kernel, plain.kernel, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(own.bias, plain.bias, rtol=1e-4, atol=1e-6)
-    assert losses[0][1] < losses[0][0]
-
-
-def test_gradients_are_those_of_the_first_rows():
-    """Those of the second rows are as large, the other way."""
-    x, labels = data((9,))
-    head, other = two_heads()
-    gradients = []
-    for layer in (head, other):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(x, labels))
-        gradients.append(tape.gradient(loss, [layer.kernel, layer.bias]))
-    for mine, its in zip(*gradients, strict=True):
-        its = tf.convert_to_tensor(its).numpy()
-        mine = tf.convert_to_tensor(mine).numpy()
-        np.testing.assert_allclose(mine, its[0::2], rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(mine, -its[1::2], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_twice_the_rate_is_the_same_training(rule):
-    """Two rows both move, by the same step in opposite directions."""
-    x, labels = data((40,))
-    differences = []
-    for factor, head in zip((2, 1), two_heads(), strict=True):
-        rate = {"sgd": 0.3, "lazy_adam": 0.03}.get(rule, 0.1)
-        model = keras.Sequential([keras.Input([WIDTH]), head])
-        model.compile(
-            OPTIMIZERS[rule](factor * rate),
-            head.loss,
-            run_eagerly=not head.tree.pinned,
-        )
-        model.fit(x, labels, batch_size=8, epochs=3, shuffle=False, verbose=0)
-        kernel = head.kernel.numpy()
-        if not head.tree.pinned:
-            kernel = head.tree.pin_rows(kernel)
-        differences.append(kernel)
-    np.testing.assert_allclose(*differences, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -161,25 +99,6 @@ def test_biases_begin_with_the_counts():
     x, _ = data((1,))
     probs = np.exp(head.log_probs(x))[0]
     np.testing.assert_allclose(probs, COUNTS / COUNTS.sum(), rtol=1e-4)
-
-
-def test_masks_several_labels_and_smoothing():
-    x, labels = data((4, 3))
-    mask = np.array([[1, 1, 0]] * 4, bool)
-    head, other = two_heads(ignore_class=-1, label_smoothing=0.1)
-    labels[0, 0] = -1
-    for plain in (True, False):
-        losses = [
-            h._find_losses(labels, x, None, mask, plain).losses.numpy()
-            for h in (head, other)
-        ]
-        np.testing.assert_allclose(*losses, rtol=1e-5)
-        assert losses[0][0, 0] == 0 and not losses[0][:, 2].any()
-    head, other = two_heads(several_labels=True)
-    labels = np.array([[3, 5, -1], [7, -1, -1]])
-    np.testing.assert_allclose(
-        head(x[0, :2], labels), other(x[0, :2], labels), rtol=1e-5
-    )
 
 
 def test_labels_at_nodes():

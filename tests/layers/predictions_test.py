@@ -160,26 +160,6 @@ def test_evaluate_looks_for_no_class():
     assert "ResourceTfHsmLoss" in types and "ResourceTfHsmTopK" not in types
 
 
-def test_classes_after_training():
-    """A head that has learned its labels finds them in what `predict` returns.
-
-    So does a model whose output is the most probable class.
-    """
-    tokens, labels = models.make_data()
-    model = models.compile_form(
-        optimizer=keras.optimizers.Adam(0.05), mask_zero=False
-    )
-    labels = tokens * 7 % models.NUM_CLASSES
-    repeated = (np.tile(array, [40, 1]) for array in (tokens, labels))
-    models.train(model, *repeated, epochs=1)
-    head = models.head_of(model)
-    predicted = head.predict_class(model.predict(tokens, verbose=0)).numpy()
-    assert predicted.shape == tokens.shape and predicted.dtype == np.int64
-    assert np.mean(predicted == labels) > 0.95
-    classes = keras.Model(model.inputs, head.predict_class(model.outputs[0]))
-    np.testing.assert_array_equal(classes.predict(tokens, verbose=0), predicted)
-
-
 def test_top_k_accuracy():
     """Masked and ignored labels do not count; weights do."""
     tokens, labels = models.make_data()
@@ -240,31 +220,3 @@ def test_top_k_accuracy_by_itself():
         TopKAccuracy(2)
     with pytest.raises(ValueError, match=r"\[..., 6\] that"):
         metric.update_state(np.zeros(6, int), x[:, 1:])
-
-
-def test_training_through_log_probs():
-    """The gradient of a loss on all log-probabilities trains the head."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=[20, models.WIDTH]).astype("f4")
-    target = rng.dirichlet(np.ones(models.NUM_CLASSES), size=20).astype("f4")
-    head = models.make_head(kernel_initializer="zeros")
-    head.build(x.shape)
-    optimizer = models.sgd()
-    losses = []
-    for _ in range(30):
-        with tf.GradientTape() as tape:
-            loss = -tf.reduce_mean(
-                tf.reduce_sum(target * head.log_probs(x), -1)
-            )
-        optimizer.apply_gradients(
-            [
-                (gradient, variable.value)
-                for gradient, variable in zip(
-                    tape.gradient(loss, [v.value for v in head.weights]),
-                    head.weights,
-                    strict=True,
-                )
-            ]
-        )
-        losses.append(float(loss))
-    assert losses[-1] < losses[0] - 0.1

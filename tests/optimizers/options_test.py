@@ -103,16 +103,6 @@ def test_weight_decay_of_touched_rows(make):
         )
 
 
-def test_weight_decay_of_dense_gradients_bit_for_bit_as_keras():
-    mine, its = table(), table()
-    ours = optimizers.LazyAdam(0.1, weight_decay=0.25)
-    stock = keras.optimizers.Adam(0.1, weight_decay=0.25)
-    for scale in (1, 2, 3):
-        ours.apply([dense(scale)], [mine])
-        stock.apply([dense(scale)], [its])
-    np.testing.assert_array_equal(mine.numpy(), its.numpy())
-
-
 @pytest.mark.parametrize("gradient", [sparse, dense])
 def test_exclude_from_weight_decay(gradient):
     variables = [table(name="one"), table(name="bias"), table(name="three")]

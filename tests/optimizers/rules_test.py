@@ -169,22 +169,6 @@ def test_all_rows_as_keras(rule, sparse):
         assert_close(one, other.numpy(), tolerance)
 
 
-@every_keras_rule
-@pytest.mark.parametrize("sparse", [False, True])
-def test_all_rows_as_keras_in_a_graph(rule, sparse):
-    """To rounding: TensorFlow rewrites the graphs."""
-    mine, its = keras.Variable(make_table()), keras.Variable(make_table())
-    ours = in_graph(OURS[rule](), [mine])
-    stock = in_graph(KERAS[rule](), [its])
-    rng = np.random.default_rng(1)
-    for _ in range(STEPS):
-        gradient = rng.normal(size=(N, WIDTH)).astype(np.float32)
-        rows = rng.permutation(N)
-        ours(slices(rows, gradient[rows]) if sparse else tf.constant(gradient))
-        stock(tf.constant(gradient))
-    assert_close(mine, its.numpy(), 1e-6)
-
-
 @pytest.mark.parametrize("shape", [(N,), ()])
 def test_rowwise_adagrad_of_single_numbers_is_adagrad(shape):
     mine, its = (keras.Variable(make_table(shape)) for _ in range(2))
@@ -250,21 +234,6 @@ def test_dtypes(rule, sparse, dtype):
     ):
         assert slot.dtype == ("float64" if dtype == "float64" else "float32")
         assert_close(slot, expected, slot_tolerance)
-
-
-def test_float64_keeps_all_digits():
-    variable = keras.Variable(np.ones([3, 1]), dtype="float64")
-    adam = optimizers.LazyAdam(
-        0.125,  # A float32.
-        epsilon=EPSILON,
-        sparse_beta_1=0.9,
-    )
-    reference = Reference(np.ones([3, 1]), "adam", rate=0.125)
-    for _ in range(3):
-        gradient = np.array([[1.0], [1e-4]]) / 3
-        adam.apply([slices([0, 2], gradient, (3, 1))], [variable])
-        reference.apply([0, 2], gradient)
-    assert_close(variable, reference.table, 1e-14)
 
 
 @pytest.mark.parametrize("amsgrad", [False, True])

@@ -128,10 +128,8 @@ def row_losses(head, rows, z, plain):
 
 
 def log_probs(head, x):
-    """The log-probabilities `[B, N]` of all classes."""
+    """The log-probabilities `[B, R]` of all rows."""
     rows, z = Rows(head), logits(head, x)
     if type(head).__name__ == "LabelTree":
-        found = -tf.nn.softplus(-z) @ rows.above.T
-    else:
-        found = -row_losses(head, rows, z, plain=True)
-    return tf.gather(found, rows.class_rows, axis=1)
+        return -tf.nn.softplus(-z) @ rows.above.T
+    return -row_losses(head, rows, z, plain=True)

@@ -19,8 +19,6 @@ from tests.support.in_place_models import (
     make_adaptive,
     own_variables,
     random_weights,
-    same_start,
-    weights,
 )
 from tests.support.models import head_of, make_data
 from tests.support.training import assert_near, assert_same, layer_step
@@ -40,26 +38,6 @@ def test_every_rule(rule, form):
     data = arguments(form, *make_data(), random_weights())
     assert_trains_the_same(
         form, rule, data, weighted=True, ignore_class=4, make=make_adaptive
-    )
-
-
-@pytest.mark.parametrize(
-    "form, mask_zero, ignore_class",
-    [("compile", False, -1), ("endpoint", True, None)],
-)
-def test_what_counts(form, mask_zero, ignore_class):
-    """The mean is that of all labels that count, whatever cluster has them."""
-    tokens, labels = make_data(seed=3)
-    if ignore_class is not None:
-        labels[:, 1] = ignore_class
-    assert_trains_the_same(
-        form,
-        "adagrad",
-        arguments(form, tokens, labels),
-        compiling=EAGERLY,
-        mask_zero=mask_zero,
-        ignore_class=ignore_class,
-        make=make_adaptive,
     )
 
 
@@ -231,19 +209,6 @@ def test_evaluate_and_a_frozen_head_change_nothing():
     model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
     fit(model, data)
     assert all(map(np.any, map(np.not_equal, head_state(model), before)))
-
-
-@pytest.mark.parametrize(
-    "form, compiling",
-    [("compile", {}), ("endpoint", {"steps_per_execution": 2})],
-)
-def test_ways_to_run(form, compiling):
-    """One step or several at a time, as eagerly."""
-    data = arguments(form, *make_data())
-    ways = (EAGERLY, compiling)
-    models = same_start(*(make_model(form, compiling=way) for way in ways))
-    fit(models[0], data), fit(models[1], data)
-    assert_near(*map(weights, models), 1e-5)
 
 
 def test_seed():

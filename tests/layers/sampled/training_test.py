@@ -141,22 +141,6 @@ def test_nothing_has_the_size_of_the_kernel(policy):
 
 
 @pytest.mark.parametrize(
-    ("form", "compiling"),
-    [(compile_form, {}), (endpoint_form, {"steps_per_execution": 2})],
-)
-def test_ways_to_run(form, compiling):
-    """One step or several at a time, as eagerly."""
-    data = arguments(form, *make_data())
-    ways = ({"run_eagerly": True}, compiling)
-    model, other = (model_of(form, compiling=way) for way in ways)
-    other.set_weights(model.get_weights())
-    np.testing.assert_allclose(
-        train(other, *data), train(model, *data), rtol=1e-5
-    )
-    assert_same_weights(other, model)
-
-
-@pytest.mark.parametrize(
     ("policy", "eager"), [("mixed_float16", False), ("bfloat16", True)]
 )
 def test_policies(policy, eager):
