@@ -99,27 +99,6 @@ def test_resumed(own, tmp_path):
         assert model.layers[-1].tree == whole.layers[-1].tree
 
 
-def test_goes_on_as_by_hand():
-    """The steps after the move are those of a model moved between two fits."""
-    models = []
-    for by_hand in (False, True):
-        model = make_model()
-        if by_hand:
-            fit(model)
-            head = model.layers[-1]
-            callback = RegroupClasses(20, make_data(), verbose=False)
-            callback.set_model(model)
-            callback.on_train_begin()
-            callback._regroup(20)
-            assert head.tree != make_model().layers[-1].tree
-            losses = fit(model, epochs=2)
-        else:
-            callback = RegroupClasses(20, make_data(), verbose=False)
-            losses = fit(model, epochs=3, callbacks=[callback])[1:]
-        models.append(losses)
-    assert models[0] == models[1]
-
-
 def test_steps_that_are_done():
     """Steps before this fit are skipped; several at once are one execution."""
     model = make_model()

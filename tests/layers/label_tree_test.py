@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 
 import tf_hsm
 from tf_hsm.layers import LabelTree
@@ -64,30 +63,6 @@ def test_learns():
     best = head.top_k(hidden(model, x), 1).classes[:, 0]
     predicted = head.predict_class(model.predict(x, verbose=0))
     np.testing.assert_array_equal(predicted, best)
-
-
-def test_row_options():
-    """A penalty on the rows of the visited groups, and a constraint of them."""
-    x, labels = make_data()
-    head = LabelTree(
-        TREE,
-        kernel_regularizer=keras.regularizers.L2(0.1),
-        kernel_constraint=keras.constraints.MaxNorm(0.5, axis=1),
-    )
-    head(x[:2], labels[:2])
-    its = labels[:2][labels[:2] >= 0]
-    groups = {int(TREE.row_groups[r]) for c in its for r in TREE.path(c)}
-    rows = np.isin(TREE.row_groups, list(groups))
-    assert 0 < rows.sum() < TREE.num_rows
-    np.testing.assert_allclose(
-        head.losses[0], 0.1 * np.sum(head.kernel.numpy()[rows] ** 2), rtol=1e-5
-    )
-    model = make_model(head, tf_hsm.optimizers.SGD(0.5))
-    model.fit(x, labels, epochs=3, verbose=0)
-    norms = np.linalg.norm(head.kernel, axis=1)
-    assert norms.max() < 0.5 + 1e-5
-    with pytest.raises(ValueError, match="not possible in an update in place"):
-        LabelTree(TREE, optimizer="sgd", kernel_regularizer="l2")
 
 
 def test_sequences():

@@ -38,7 +38,28 @@ def test_methods_are_the_functions(use_bias):
         strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
-    options = {"seed": 3, "temperature": 2.0, "top_k": 9, "top_p": 0.8}
+    lists = rng.integers(-1, models.NUM_CLASSES, size=[3, models.STEPS, 9])
+    options = {"allowed": lists, "renormalize": True}
+    for mine, theirs in zip(
+        head.top_k(x, 3, **options),
+        tf_hsm.hierarchical_softmax_top_k(*own, x, models.TREE, 3, **options),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+    for its in (options, {"nodes": True}):
+        np.testing.assert_array_equal(
+            head.log_prob(classes, x, **its),
+            tf_hsm.hierarchical_softmax_log_prob(
+                *own, classes, x, models.TREE, **its
+            ),
+        )
+    options = {
+        "allowed": lists,
+        "seed": 3,
+        "temperature": 2.0,
+        "top_k": 9,
+        "top_p": 0.8,
+    }
     np.testing.assert_array_equal(
         head.sample(x, 7, **options),
         tf_hsm.hierarchical_softmax_sample(*own, x, models.TREE, 7, **options),
@@ -111,6 +132,36 @@ def test_in_a_functional_model(make, tmp_path):
     served = exported.serve([tf.constant(x, tf.int32), candidates])
     for name, value in predicted.items():
         np.testing.assert_allclose(served[name], value, rtol=1e-5)
+
+
+def test_masks_in_a_functional_model(tmp_path):
+    """What is allowed is an input of the model, or the same for all inputs."""
+    inputs = keras.Input([models.WIDTH])
+    allowed = keras.Input([None], dtype="int64")
+    shared = models.TREE.classes_below(int(models.TREE.group_parents[1]))
+    head = models.make_head()
+    answers = {
+        "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
+        "shared": head.top_k(inputs, 3, allowed=shared).classes,
+        "drawn": head.sample(inputs, 4, seed=1, allowed=shared),
+    }
+    model = keras.Model([inputs, allowed], answers)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=[6, models.WIDTH]).astype("f4")
+    lists = rng.integers(-1, models.NUM_CLASSES, size=[6, 5])
+    predicted = model([x, lists])
+    expected = head.top_k(x, 3, allowed=lists).classes
+    np.testing.assert_array_equal(predicted["own"], expected)
+    for name in ("shared", "drawn"):
+        assert set(np.ravel(predicted[name])) <= {*shared, -1}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    served = exported.serve([tf.constant(x), tf.constant(lists)])
+    for name, value in predicted.items():
+        np.testing.assert_array_equal(loaded([x, lists])[name], value)
+        np.testing.assert_array_equal(served[name], value)
 
 
 def test_of_a_trained_model():

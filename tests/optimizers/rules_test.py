@@ -1,66 +1,23 @@
 """The rules: against a reference in float64, and against Keras."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.optimizers_reference import EPSILON, RATE, RULES, Reference
+from tests.support.optimizers_reference import (
+    EPSILON,
+    OURS,
+    RATE,
+    RULES,
+    Reference,
+)
 from tests.support.pairs import all_pairs
 from tf_hsm import optimizers
-from tf_hsm.runtime import library
 
 N, WIDTH, STEPS = 23, 5, 4
-OP_RULES = library.allowed_values("ResourceTfHsmSparseUpdate", "rule")
 
-# Rule -> the names of the classes here and in Keras, and their arguments.
-CLASSES = {
-    "sgd": ("SGD", "SGD", {}),
-    "momentum": ("SGD", "SGD", {"momentum": 0.9}),
-    "nesterov": ("SGD", "SGD", {"momentum": 0.9, "nesterov": True}),
-    "adagrad": ("Adagrad", "Adagrad", {"epsilon": EPSILON}),
-    "rowwise_adagrad": ("RowwiseAdagrad", None, {"epsilon": EPSILON}),
-    "adam": ("LazyAdam", "Adam", {"epsilon": EPSILON}),
-    "amsgrad": ("LazyAdam", "Adam", {"epsilon": EPSILON, "amsgrad": True}),
-    "rmsprop": ("RMSprop", "RMSprop", {"epsilon": EPSILON}),
-    "rmsprop_momentum": (
-        "RMSprop",
-        "RMSprop",
-        {"epsilon": EPSILON, "momentum": 0.8},
-    ),
-    "rmsprop_centered": (
-        "RMSprop",
-        "RMSprop",
-        {"epsilon": EPSILON, "centered": True},
-    ),
-    "rmsprop_centered_momentum": (
-        "RMSprop",
-        "RMSprop",
-        {"epsilon": EPSILON, "momentum": 0.8, "centered": True},
-    ),
-    "lion": ("Lion", "Lion", {}),
-}
-# Keras' defaults, which are others here.
-DEFAULTS = {
-    "Adagrad": {"initial_accumulator_value": 0.1},
-    "RowwiseAdagrad": {"initial_accumulator_value": 0.1},
-    "LazyAdam": {"sparse_beta_1": 0.9},
-}
-OURS = {
-    rule: functools.partial(
-        getattr(optimizers, name), RATE, **arguments, **DEFAULTS.get(name, {})
-    )
-    for rule, (name, _, arguments) in CLASSES.items()
-}
-KERAS = {
-    rule: functools.partial(getattr(keras.optimizers, name), RATE, **arguments)
-    for rule, (_, name, arguments) in CLASSES.items()
-    if name
-}
 every_rule = pytest.mark.parametrize("rule", RULES)
-every_keras_rule = pytest.mark.parametrize("rule", KERAS)
 
 
 def make_table(shape=(N, WIDTH), seed=0):
@@ -144,35 +101,13 @@ def test_rows_in_any_order(rows, dtype):
     assert_close(variable, reference.table)
 
 
-# Rules whose step on rows is one op, which rounds less often than Keras.
-FUSED = [rule for rule in RULES if rule in OP_RULES]
-
-
-@every_keras_rule
-@pytest.mark.parametrize("sparse", [False, True])
-def test_all_rows_as_keras(rule, sparse):
-    """In eager mode bit for bit, but for the slices of one op."""
-    mine, its = keras.Variable(make_table()), keras.Variable(make_table())
-    ours, stock = OURS[rule](), KERAS[rule]()
-    rng = np.random.default_rng(1)
-    for _ in range(STEPS):
-        gradient = rng.normal(size=(N, WIDTH)).astype(np.float32)
-        rows = rng.permutation(N)
-        ours.apply(
-            [slices(rows, gradient[rows]) if sparse else tf.constant(gradient)],
-            [mine],
-        )
-        stock.apply([tf.constant(gradient)], [its])
-    tolerance = 2e-6 if sparse and rule in FUSED else 0
-    assert_close(mine, its.numpy(), tolerance)
-    for one, other in zip(ours.variables, stock.variables, strict=True):
-        assert_close(one, other.numpy(), tolerance)
-
-
 @pytest.mark.parametrize("shape", [(N,), ()])
 def test_rowwise_adagrad_of_single_numbers_is_adagrad(shape):
     mine, its = (keras.Variable(make_table(shape)) for _ in range(2))
-    ours, stock = OURS["rowwise_adagrad"](), KERAS["adagrad"]()
+    ours, stock = (
+        OURS["rowwise_adagrad"](),
+        keras.optimizers.Adagrad(RATE, epsilon=EPSILON),
+    )
     for seed in range(STEPS):
         gradient = tf.constant(make_table(shape, seed))
         ours.apply([gradient], [mine])

@@ -7,33 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.optimizers_reference import EPSILON, RATE, Reference
+from tests.support.optimizers_reference import OURS, RATE, Reference
 from tf_hsm import optimizers
+from tf_hsm.runtime import library
 from tf_hsm.runtime.library import raw_ops
 
 OP = "ResourceTfHsmSparseUpdate"
+# The rules whose step on rows is one op.
 MAKE = {
-    "sgd": lambda **more: optimizers.SGD(RATE, **more),
-    "adagrad": lambda **more: optimizers.Adagrad(
-        RATE, 0.1, epsilon=EPSILON, **more
-    ),
-    "rowwise_adagrad": lambda **more: optimizers.RowwiseAdagrad(
-        RATE, 0.1, epsilon=EPSILON, **more
-    ),
-    "adam": lambda **more: optimizers.LazyAdam(
-        RATE, epsilon=EPSILON, sparse_beta_1=0.9, **more
-    ),
-    "rmsprop": lambda **more: optimizers.RMSprop(RATE, epsilon=EPSILON, **more),
-    "rmsprop_momentum": lambda **more: optimizers.RMSprop(
-        RATE, momentum=0.8, epsilon=EPSILON, **more
-    ),
-    "rmsprop_centered": lambda **more: optimizers.RMSprop(
-        RATE, centered=True, epsilon=EPSILON, **more
-    ),
-    "rmsprop_centered_momentum": lambda **more: optimizers.RMSprop(
-        RATE, momentum=0.8, centered=True, epsilon=EPSILON, **more
-    ),
-    "lion": lambda **more: optimizers.Lion(RATE, **more),
+    rule: make
+    for rule, make in OURS.items()
+    if rule in library.allowed_values(OP, "rule")
 }
 every_rule = pytest.mark.parametrize("rule", MAKE)
 
