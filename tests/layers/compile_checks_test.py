@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, WIDTH
+from tests.support.models import make_head, sgd
+from tf_hsm import metrics, optimizers
 
 ENTRIES = ("fit", "evaluate", "train_on_batch", "test_on_batch")
 TRAINING = ("fit", "train_on_batch")
@@ -147,3 +149,38 @@ def test_head_loss_within_a_function(entry, eager):
         run(model, entry, X, Y)
     model.compile("sgd", head.loss, loss_weights=[0.5], run_eagerly=eager)
     run(model, entry, X, Y)
+
+
+def model_of(head, **compiling):
+    model = sequential(head)
+    model.compile(**{"optimizer": sgd(), "loss": head.loss, **compiling})
+    return model
+
+
+def model_with_precision(head):
+    return model_of(head, metrics=[metrics.PrecisionAtK(head, 1000)])
+
+
+WRONG = {
+    "loss": lambda: model_of(make_head(), loss="mse"),
+    "metric": lambda: model_of(make_head(), metrics=["accuracy"]),
+    "metric_of_ours": lambda: model_with_precision(make_head()),
+    "optimizer": lambda: model_of(
+        make_head(), optimizer=optimizers.SGD(0.1, use_ema=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("built", [False, True])
+def test_what_is_lost(name, built):
+    """Variables that are made in the step have no values after it."""
+    model = WRONG[name]()
+    if built:
+        model.build([None, 5])
+    with pytest.raises((TypeError, ValueError)) as error:
+        model.fit(np.ones([4, 5]), np.arange(4), verbose=0)
+    lost = not model.layers[0].kernel.value.is_initialized()
+    assert lost != built
+    told = str(error.value).count("The model must be made anew too")
+    assert told == lost

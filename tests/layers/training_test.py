@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support import models, oracle
 from tf_hsm.heads.tree_head import TreeHead
 
@@ -77,33 +76,6 @@ def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
     for model in (fitted, endpoint):
         for mine, its in zip(model.get_weights(), expected, strict=True):
             np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
-
-
-def test_evaluate_and_predict():
-    """Predictions are the hidden vectors, or with labels the losses."""
-    tokens, labels = models.make_data()
-    fitted, endpoint = models.compile_form(), models.endpoint_form()
-    endpoint.set_weights(fitted.get_weights())
-    hidden = models.hidden_model(fitted)(tokens)
-    head = models.head_of(fitted)
-    np.testing.assert_allclose(
-        fitted.predict(tokens, verbose=0), hidden, rtol=1e-5, atol=1e-6
-    )
-    by_hand = tf_hsm.hierarchical_softmax_loss(
-        head.kernel, head.bias, labels, hidden, models.TREE
-    )
-    losses = endpoint.predict([tokens, labels], verbose=0)
-    np.testing.assert_allclose(losses, np.where(tokens, by_hand, 0), rtol=1e-5)
-    mean = losses.sum() / np.count_nonzero(tokens)
-    whole = {"batch_size": len(tokens), "verbose": 0}
-    np.testing.assert_allclose(
-        endpoint.evaluate([tokens, labels], **whole), mean, rtol=1e-5
-    )
-    np.testing.assert_allclose(
-        fitted.evaluate(tokens, labels, **whole),
-        [mean, np.exp(mean)],
-        rtol=1e-5,
-    )
 
 
 @pytest.mark.parametrize("form", ["compile", "endpoint"])

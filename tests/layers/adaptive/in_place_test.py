@@ -23,7 +23,6 @@ from tests.support.in_place_models import (
 from tests.support.models import head_of, make_data
 from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import optimizers
 
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
 # Faster where a graph would show nothing more.
@@ -191,43 +190,6 @@ def test_variables_are_not_the_models():
     assert len(rows) == 6
     assert not {v.shape for v in model.optimizer.variables} & set(rows)
     assert {v.shape for v in head.optimizer.variables} > set(rows)
-
-
-def test_evaluate_and_a_frozen_head_change_nothing():
-    data = arguments("endpoint", *make_data())
-    model = make_model("endpoint", "lazy_adam")
-    fit(model, data, epochs=1)
-    before = head_state(model)
-    model.evaluate(**data, verbose=0)
-    model.predict(data["x"], verbose=0)
-    assert_same(head_state(model), before)
-    head_of(model).trainable = False
-    model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
-    fit(model, data)
-    assert_same(head_state(model), before)
-    head_of(model).trainable = True
-    model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
-    fit(model, data)
-    assert all(map(np.any, map(np.not_equal, head_state(model), before)))
-
-
-def test_seed():
-    """The numbers that bfloat16 rows are rounded by follow from it."""
-
-    def run(seed):
-        layer = make(
-            "permuted",
-            dtype="bfloat16",
-            optimizer=optimizers.SGD(2.0**-7),
-            seed=seed,
-        )
-        for _ in range(3):
-            layer_step(layer, make_inputs(40), np.arange(40))
-        return [v.numpy().astype("f4") for v in layer.row_variables()]
-
-    assert_same(run(0), run(0))
-    changes = map(np.any, map(np.not_equal, run(0), run(3)))
-    assert sum(changes) >= 4
 
 
 def test_a_gradient_of_log_probs():

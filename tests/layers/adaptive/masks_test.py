@@ -2,7 +2,6 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -219,29 +218,6 @@ def test_allowed_classes_of_probability_zero(where):
     np.testing.assert_array_equal(found.classes, [[2, 30, -1]] * 3)
     assert np.isinf(found.log_probs[:, 1:]).all()
     assert np.isfinite(found.log_probs[:, 0]).all()
-
-
-def test_in_a_functional_model(tmp_path):
-    """What is allowed is an input of the model, or the same for all inputs."""
-    inputs = keras.Input([12])
-    allowed = keras.Input([None], dtype="int64")
-    head = AdaptiveSoftmax(40, cutoffs=[5, 9, 21], div_value=2)
-    answers = {
-        "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
-        "drawn": head.sample(inputs, 4, seed=1, allowed=[1, 8, 30]),
-    }
-    model = keras.Model([inputs, allowed], answers)
-    x = make_inputs(5)
-    lists = np.random.default_rng(0).integers(-1, 40, size=[5, 6])
-    found = model([x, lists])
-    np.testing.assert_array_equal(
-        found["own"], head.top_k(x, 3, allowed=lists).classes
-    )
-    assert set(np.ravel(found["drawn"])) <= {1, 8, 30}
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    for name, value in found.items():
-        np.testing.assert_array_equal(loaded([x, lists])[name], value)
 
 
 def test_bad_arguments():
