@@ -1,7 +1,5 @@
 """EmbeddingSoftmax: trains as the layers do for which it stands."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -148,7 +146,10 @@ def test_embed(kind, combiner):
 
 @pytest.mark.parametrize("kind", softmaxes.KINDS)
 def test_answers(kind):
-    """Those of a HierarchicalSoftmax of the embedded ids, to the bit."""
+    """Those of a HierarchicalSoftmax of the embedded ids, to the bit.
+
+    The layer takes what it returned, too.
+    """
     layer = softmaxes.make_layer()
     layer.build()
     head = HierarchicalSoftmax(TREE)
@@ -169,14 +170,28 @@ def test_answers(kind):
         ("sample", {"num_samples": 3, "seed": 1}),
         ("sample", {"num_samples": 3, "seed": 1, **allowed}),
     ):
-        assert_same(
-            getattr(layer, name)(inputs=inputs, **options),
-            getattr(head, name)(inputs=hidden, **options),
-        )
-    assert_same(layer.predict_class(inputs), head.predict_class(hidden))
-    assert_same(layer(inputs), hidden)
+        for given in (inputs, hidden, hidden.numpy()):
+            assert_same(
+                getattr(layer, name)(inputs=given, **options),
+                getattr(head, name)(inputs=hidden, **options),
+            )
     labels = softmaxes.make_labels()
-    assert_same(layer(inputs, labels), head(hidden, labels))
+    for given in (inputs, hidden, hidden.numpy()):
+        assert_same(layer.predict_class(given), head.predict_class(hidden))
+        assert_same(layer(given), hidden)
+        assert_same(layer(given, labels), head(hidden, labels))
+    symbol = keras.Input([softmaxes.WIDTH])
+    model = keras.Model(symbol, layer.top_k(symbol, 4).classes)
+    assert_same(model(hidden), head.top_k(hidden, 4).classes)
+
+
+def test_vectors_move_no_row():
+    layer = own_layer()
+    layer.build()
+    before = layer.embeddings.numpy()
+    hidden = layer(softmaxes.make_inputs("padded"))
+    layer_step(layer, hidden, softmaxes.make_labels())
+    assert_same(layer.embeddings.numpy(), before)
 
 
 @pytest.mark.parametrize("kind", ["padded", "ragged_weighted"])
@@ -203,37 +218,6 @@ def test_in_functional_models(kind, tmp_path):
     )
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_vectors_in_place_of_ids(own):
-    """Answers and losses take what the layer returned; vectors move no row."""
-    layer = own_layer() if own else softmaxes.make_layer()
-    layer.build()
-    inputs, labels = softmaxes.make_inputs("padded"), softmaxes.make_labels()
-    hidden = layer(inputs)
-    classes = np.tile(np.arange(4), [hidden.shape[0], 1])
-    for given in (hidden, hidden.numpy()):
-        assert_same(layer(given), hidden)
-        assert_same(layer(given, labels), layer(inputs, labels))
-        for name, options in (
-            ("top_k", {"k": 4}),
-            ("log_probs", {}),
-            ("log_prob", {"classes": classes}),
-            ("sample", {"num_samples": 3, "seed": 1}),
-            ("predict_class", {}),
-        ):
-            assert_same(
-                getattr(layer, name)(inputs=given, **options),
-                getattr(layer, name)(inputs=inputs, **options),
-            )
-    symbol = keras.Input([softmaxes.WIDTH])
-    model = keras.Model(symbol, layer.top_k(symbol, 4).classes)
-    assert_same(model(hidden), layer.top_k(inputs, 4).classes)
-    before = layer.embeddings.numpy()
-    if own:
-        layer_step(layer, hidden, labels)
-    assert_same(layer.embeddings.numpy(), before)
-
-
 def test_only_touched_embeddings_move():
     """Those of ignored and masked labels do not, nor that of padding."""
     layer = own_layer("lazy_adam", ignore_class=9, padding_id=0)
@@ -251,24 +235,6 @@ def test_only_touched_embeddings_move():
     before = softmaxes.state(layer)
     layer_step(layer, np.array([1, 2]), np.array([1, 2]))
     assert_same(softmaxes.state(layer), before)
-
-
-def test_schedule_and_sum():
-    """A rate that falls; and a step of its own size for each example."""
-    data = {"x": softmaxes.make_inputs("ragged"), "y": softmaxes.make_labels()}
-    runs = []
-    for own in (True, False):
-        rate = keras.optimizers.schedules.PolynomialDecay(0.1, 6, 0.0)
-        optimizer = tf_hsm.optimizers.SGD(rate)
-        layer = softmaxes.make_layer(optimizer=optimizer if own else None)
-        model = softmaxes.make_model(layer, "ragged")
-        model.compile(
-            "sgd" if own else optimizer,
-            loss=tf_hsm.losses.HeadLoss(layer, "sum"),
-            run_eagerly=not own,
-        )
-        runs.append([fit(model, data), softmaxes.weights(layer)])
-    assert_near(*runs, 1e-5)
 
 
 LABELS = np.array([1, 2])
@@ -399,29 +365,21 @@ def test_gradients():
     assert gradient.shape == (softmaxes.COUNT, softmaxes.WIDTH)
 
 
-@functools.cache
-def float32_run():
-    """Losses and weights of a layer without mixed precision."""
-    layer = softmaxes.make_layer(optimizer="sgd")
-    data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
-    return fit(softmaxes.make_model(layer, "padded"), data), softmaxes.weights(
-        layer
-    )
-
-
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision(policy):
     """The vectors stay as wide as the table; the loss may be scaled."""
     data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
-    keras.config.set_dtype_policy(policy)
-    try:
-        layer = softmaxes.make_layer(optimizer="sgd")
-        model = softmaxes.make_model(layer, "padded")
-        losses = fit(model, data)
-    finally:
-        keras.config.set_dtype_policy("float32")
-    assert_near([losses, softmaxes.weights(layer)], float32_run(), 1e-6)
-    assert layer.embed(data["x"]).dtype == policy.removeprefix("mixed_")
+    runs = []
+    for name in (policy, "float32"):
+        keras.config.set_dtype_policy(name)
+        try:
+            layer = softmaxes.make_layer(optimizer="sgd")
+            losses = fit(softmaxes.make_model(layer, "padded"), data)
+        finally:
+            keras.config.set_dtype_policy("float32")
+        runs.append([losses, softmaxes.weights(layer)])
+        assert layer.embed(data["x"]).dtype == name.removeprefix("mixed_")
+    assert_near(*runs, 1e-6)
 
 
 def test_weights_of_bags_that_are_learned():

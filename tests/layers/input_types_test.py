@@ -212,3 +212,16 @@ def test_a_mask_without_labels():
         perplexity.result(), np.exp(losses[mask].mean()), rtol=1e-5
     )
     np.testing.assert_array_equal(output, X)
+
+
+@pytest.mark.parametrize("name", heads_by_name.NAMES)
+def test_wrong_thresholds(name):
+    head, inputs = heads_by_name.built(name), heads_by_name.inputs(name)
+    wrong = ValueError, tf.errors.InvalidArgumentError
+    for threshold in (np.nan, [np.nan] * BATCH):
+        with pytest.raises(wrong, match="must not be NaN"):
+            head.top_k(inputs, 3, threshold=threshold)
+    with pytest.raises(ValueError, match="threshold and bounds are both"):
+        head.top_k(inputs, 3, threshold=0.5, bounds=np.zeros(BATCH))
+    with pytest.raises(wrong, match="threshold"):
+        head.top_k(inputs, 3, threshold=[0.5, 0.5])

@@ -180,30 +180,23 @@ def test_keras_file(form, tmp_path):
     )
 
 
-def test_weights_file(tmp_path):
+def test_weights_file_and_checkpoint(tmp_path):
     tokens, labels = make_data()
     model, *_ = make_model()
     train(model, tokens, labels)
     model.save_weights(tmp_path / "tied.weights.h5")
-    other, embedding, head = make_model()
-    other.load_weights(tmp_path / "tied.weights.h5")
-    assert head.kernel is embedding.embeddings
-    for a, b in zip(other.variables, model.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_checkpoint(tmp_path):
-    tokens, labels = make_data()
-    model, *_ = make_model()
-    train(model, tokens, labels)
     path = tf.train.Checkpoint(model=model).write(str(tmp_path / "tied"))
     shapes = dict(tf.train.list_variables(path)).values()
     assert list(shapes).count([NUM_CLASSES, WIDTH]) == 1
-    other, embedding, head = make_model()
-    tf.train.Checkpoint(model=other).read(path).assert_consumed()
-    assert head.kernel is embedding.embeddings
-    for a, b in zip(other.variables, model.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for kind in ("file", "checkpoint"):
+        other, embedding, head = make_model()
+        if kind == "file":
+            other.load_weights(tmp_path / "tied.weights.h5")
+        else:
+            tf.train.Checkpoint(model=other).read(path).assert_consumed()
+        assert head.kernel is embedding.embeddings
+        for a, b in zip(other.variables, model.variables, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_copies_are_refused(tmp_path):
