@@ -68,32 +68,23 @@ def test_leading_shapes(loss, leading_shape, has_biases, name):
     assert_within(dense(result), *expectation(loss, tree, problem))
 
 
-@pytest.mark.parametrize("ignore_class", [-1, 3])
-@pytest.mark.parametrize("name", ["two_level_7", "random"])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_ignored_examples_count_for_nothing(loss, name, ignore_class):
+@pytest.mark.parametrize(
+    "loss, name, ignored",
+    all_pairs(LOSSES, ["two_level_7", "random"], [-1, 3, [-1, 3], (-1,), []]),
+)
+def test_ignored_examples_count_for_nothing(loss, name, ignored):
     tree = trees.CATALOGUE[name]()
     problem = problem_for(loss, tree, 6, 4, np.float64)
-    problem.labels[1::2] = ignore_class
-    expected = expectation(loss, tree, problem, ignore_class)
-    problem.inputs[1::2] = np.nan
-    actual = dense(evaluate(loss, tree, problem, ignore_class=ignore_class))
-    assert_within(actual, *expected)
-    assert not actual.loss[1::2].any()
-    assert not actual.dx[1::2].any()
-
-
-@pytest.mark.parametrize("several", [[-1, 3], (-1,), []])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_several_labels_are_ignored(loss, several):
-    tree = trees.CATALOGUE["random"]()
-    problem = problem_for(loss, tree, 6, 4, np.float64)
-    problem.labels[: len(several)] = several
-    ignored = np.isin(problem.labels, several)
-    alike = problem.replace(labels=np.where(ignored, -1, problem.labels))
+    several = np.ravel(ignored).astype(int)
+    problem.labels[1 : 1 + several.size] = several
+    is_ignored = np.isin(problem.labels, several)
+    alike = problem.replace(labels=np.where(is_ignored, -1, problem.labels))
     expected = expectation(loss, tree, alike, -1)
-    actual = dense(evaluate(loss, tree, problem, ignore_class=several))
+    problem.inputs[is_ignored] = np.nan
+    actual = dense(evaluate(loss, tree, problem, ignore_class=ignored))
     assert_within(actual, *expected)
+    assert not actual.loss[is_ignored].any()
+    assert not actual.dx[is_ignored].any()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
