@@ -284,6 +284,26 @@ def test_answers(name, option):
         np.testing.assert_array_equal(getattr(head, key), value)
 
 
+QUANTIZED = ["ignored", "no_bias", "several_ignored", "nodes", "several_nodes"]
+
+
+@pytest.mark.parametrize("given", ["nothing", "mask"])
+@pytest.mark.parametrize("option", QUANTIZED)
+def test_quantized(option, given):
+    """The losses are those of the rows that the codes stand for."""
+    head = built("hierarchical", option, dtype="float32")
+    head.quantize("int8")
+    plain = built("hierarchical", option)
+    plain.kernel.assign(head.kernel.numpy())
+    if plain.bias is not None:
+        plain.bias.assign(head.bias)
+    labels, inputs = make_labels(plain), make_inputs(plain)
+    mask, _ = drawn(plain, labels, given)
+    found = head(tf.cast(inputs, "float32"), labels, inputs_mask=mask)
+    _, wanted = expected(plain, inputs, labels, mask, None)
+    assert_close([found], [wanted], 1e-4)
+
+
 FITTED = [
     ("hierarchical", "several_nodes_smoothed"),
     ("hierarchical", "several_weights_focal"),
