@@ -58,7 +58,9 @@ def _arrays(head):
         its = tree.group_parents
         parents.append(np.where(its < 0, shortlist + number, its + begin))
         class_rows.append(tree.class_rows + begin)
-    class_rows = np.concatenate(class_rows)[head.clusters.order.class_rows]
+    class_rows = np.concatenate(class_rows)
+    if head.clusters.order is not None:
+        class_rows = class_rows[head.clusters.order.class_rows]
     return np.concatenate(groups), np.concatenate(parents), class_rows
 
 

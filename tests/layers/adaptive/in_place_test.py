@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import in_place_models
-from tests.support.adaptive_layers import LAYERS, make, make_inputs
+from tests.support.adaptive_layers import make, make_inputs
 from tests.support.in_place_models import (
     FORMS,
     arguments,
@@ -17,11 +17,10 @@ from tests.support.in_place_models import (
     fit,
     head_state,
     make_adaptive,
-    own_variables,
     random_weights,
 )
 from tests.support.models import head_of, make_data
-from tests.support.training import assert_near, assert_same, layer_step
+from tests.support.training import assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
@@ -59,49 +58,6 @@ def test_policies(policy, tolerance, compiling):
     assert_trains_the_same(
         "compile", "lazy_adam", data, tolerance, make=make_adaptive, **options
     )
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_step(name):
-    """By hand, of every kind of clusters: losses, gradients and what moved."""
-    own = make(name, optimizer=OPTIMIZERS["adagrad"]())
-    plain = make(name)
-    plain.load_own_variables(own_variables(own))
-    optimizer = OPTIMIZERS["adagrad"]()
-    optimizer.build(plain.trainable_variables)
-    x = tf.constant(make_inputs(31))
-    labels = np.random.default_rng(2).integers(own.num_classes, size=31)
-    for _ in range(2):
-        results = []
-        for layer in (own, plain):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                losses = layer(x, labels)
-                total = layer.losses[0]
-            variables = layer.trainable_variables
-            sources = [x, *(v.value for v in variables)]
-            dx, *gradients = tape.gradient(total, sources)
-            by_name = {
-                v.name: g
-                for v, g in zip(variables, gradients, strict=True)
-                if "projection" in v.name
-            }
-            results.append((losses, dx, by_name))
-            if layer is plain:
-                optimizer.apply(gradients, variables)
-            else:
-                assert len(by_name) == len(variables)
-        assert_near(*results, 1e-5)
-        # The steps of the projections are the model's affair.
-        for mine, its in zip(own.projections, plain.projections, strict=True):
-            if mine is not None:
-                mine.assign(its)
-        assert_near(own_variables(own), own_variables(plain), 1e-5)
-    for mine, its in zip(
-        own.row_variables(), plain.row_variables(), strict=True
-    ):
-        assert_near(own.optimizer.slots(mine), optimizer.slots(its), 1e-5)
-    assert int(own.optimizer.iterations) == 2
 
 
 @pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
