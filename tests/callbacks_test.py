@@ -184,16 +184,6 @@ def embedding_softmax(own, bags):
     return model, head, {"x": x, "y": y}, (x, y)
 
 
-def mixed_precision(own):
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        model = make_model(own=own)
-    finally:
-        keras.config.set_dtype_policy("float32")
-    x, y = make_data()
-    return model, model.layers[-1], {"x": x, "y": y}, (x, y)
-
-
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize(
     "make",
@@ -201,9 +191,8 @@ def mixed_precision(own):
         endpoint,
         functools.partial(embedding_softmax, bags=True),
         functools.partial(embedding_softmax, bags=False),
-        mixed_precision,
     ],
-    ids=["endpoint", "bags", "ids", "mixed_precision"],
+    ids=["endpoint", "bags", "ids"],
 )
 def test_other_models(make, own):
     model, head, given, data = make(own)

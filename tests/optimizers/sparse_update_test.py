@@ -214,37 +214,6 @@ def test_optimizers_take_it_and_nothing_of_the_size_of_the_gradient(
     assert not {t for t in types if "Unique" in t or "Segment" in t}
 
 
-@every_rule
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"clipnorm": 1.0},
-        {"global_clipnorm": 1.0},
-        {"clipvalue": 1.0},
-        {"loss_scale_factor": 2.0},
-    ],
-)
-def test_what_looks_at_the_gradient_sees_sums(rule, options):
-    """The op then has rows that do not repeat."""
-    table, indices, values = draw(9, 30, 3)
-    results = []
-    for rows, gradient in ((indices, values), summed(indices, values)):
-        variable = keras.Variable(table)
-        MAKE[rule](**options).apply(
-            [tf.IndexedSlices(gradient, rows, [9, 3])], [variable]
-        )
-        results.append(variable.numpy())
-    np.testing.assert_allclose(*results, 1e-5, 1e-6)
-    assert np.abs(results[0] - table).max() > 0
-
-
-def summed(indices, values):
-    rows = np.unique(indices)
-    sums = np.zeros([rows.max() + 1, values.shape[1]], np.float32)
-    np.add.at(sums, indices, values)
-    return rows, sums[rows]
-
-
 @pytest.mark.parametrize(
     "optimizer",
     [

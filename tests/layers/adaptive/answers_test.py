@@ -292,29 +292,6 @@ def test_a_sure_shortlist_prunes_nothing():
     np.testing.assert_array_equal(found.classes, layer.top_k(x, 3).classes)
 
 
-@pytest.mark.parametrize("k", [1, 7, 40])
-def test_wide_beams_are_exact(k):
-    """A beam that is as wide as each tail's tree has the bits of the search."""
-    layer, x = make("permuted", **TAILS), inputs()
-    exact = layer.top_k(x, k, return_pruned=True)
-    found = layer.top_k(x, k, beam_width=40, return_pruned=True)
-    for one, other in zip(found, exact, strict=True):
-        np.testing.assert_array_equal(one, other)
-    pair = layer.top_k(x, k, beam_width=40)
-    assert len(pair) == 2
-    np.testing.assert_array_equal(pair.classes, exact.classes)
-
-
-def test_shapes():
-    layer, x = make("permuted", **TAILS), inputs()
-    flat = layer.top_k(x, 4, beam_width=1, return_pruned=True)
-    x = x.reshape(5, 12, -1)
-    found = layer.top_k(x, 4, beam_width=1, return_pruned=True)
-    assert found.num_pruned.shape == [5, 12]
-    for one, other in zip(found, flat, strict=True):
-        np.testing.assert_array_equal(np.reshape(one, other.shape), other)
-
-
 def test_wrong_beams():
     layer = make("permuted", **TAILS)
     with pytest.raises(ValueError, match="beam_width = 0 is below 1"):

@@ -144,18 +144,6 @@ def test_policies(policy, eager):
     assert model.evaluate(tokens, labels, verbose=0)[0] < before
 
 
-def test_a_frozen_head():
-    """The layers below learn from the sampled loss."""
-    tokens, labels = make_data()
-    model = model_of(trainable=False)
-    head = head_of(model)
-    kernel, bias, _ = head.get_weights()
-    before = model.evaluate(tokens, labels, verbose=0)[0]
-    train(model, tokens, labels)
-    assert model.evaluate(tokens, labels, verbose=0)[0] < before
-    assert_same(head.get_weights(), [kernel, bias, 6])
-
-
 def test_penalties_of_touched_rows():
     """A tape sees the gathered rows once; without one, all rows count."""
     head = sampled_head(
