@@ -47,20 +47,6 @@ def test_agrees_with_the_oracle(loss, name, shape, dtype, parameter):
     assert_within(actual, *expectation(loss, tree, problem))
 
 
-def test_a_chain_of_1000_levels():
-    tree = trees.chain(1000)
-    problem = oracle.random_problem(tree, 2, 3, np.float64)
-    loss = baselines.gather_loss(
-        tf.constant(problem.weights),
-        tf.constant(problem.biases),
-        problem.labels,
-        problem.inputs,
-        tree,
-    )
-    expected, bound = oracle.hierarchical_softmax(tree, problem)
-    assert (abs(loss.numpy() - expected.loss) <= bound.loss).all()
-
-
 @pytest.mark.parametrize(
     "leading_shape, loss, has_biases, name",
     all_pairs(
@@ -82,32 +68,23 @@ def test_leading_shapes(loss, leading_shape, has_biases, name):
     assert_within(dense(result), *expectation(loss, tree, problem))
 
 
-@pytest.mark.parametrize("ignore_class", [-1, 3])
-@pytest.mark.parametrize("name", ["two_level_7", "random"])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_ignored_examples_count_for_nothing(loss, name, ignore_class):
+@pytest.mark.parametrize(
+    "loss, name, ignored",
+    all_pairs(LOSSES, ["two_level_7", "random"], [-1, 3, [-1, 3], (-1,), []]),
+)
+def test_ignored_examples_count_for_nothing(loss, name, ignored):
     tree = trees.CATALOGUE[name]()
     problem = problem_for(loss, tree, 6, 4, np.float64)
-    problem.labels[1::2] = ignore_class
-    expected = expectation(loss, tree, problem, ignore_class)
-    problem.inputs[1::2] = np.nan
-    actual = dense(evaluate(loss, tree, problem, ignore_class=ignore_class))
-    assert_within(actual, *expected)
-    assert not actual.loss[1::2].any()
-    assert not actual.dx[1::2].any()
-
-
-@pytest.mark.parametrize("several", [[-1, 3], (-1,), []])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_several_labels_are_ignored(loss, several):
-    tree = trees.CATALOGUE["random"]()
-    problem = problem_for(loss, tree, 6, 4, np.float64)
-    problem.labels[: len(several)] = several
-    ignored = np.isin(problem.labels, several)
-    alike = problem.replace(labels=np.where(ignored, -1, problem.labels))
+    several = np.ravel(ignored).astype(int)
+    problem.labels[1 : 1 + several.size] = several
+    is_ignored = np.isin(problem.labels, several)
+    alike = problem.replace(labels=np.where(is_ignored, -1, problem.labels))
     expected = expectation(loss, tree, alike, -1)
-    actual = dense(evaluate(loss, tree, problem, ignore_class=several))
+    problem.inputs[is_ignored] = np.nan
+    actual = dense(evaluate(loss, tree, problem, ignore_class=ignored))
     assert_within(actual, *expected)
+    assert not actual.loss[is_ignored].any()
+    assert not actual.dx[is_ignored].any()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -148,25 +125,6 @@ def test_a_graph_gives_what_eager_gives(loss, name, parameter):
         )
     )
     assert_within(actual, *expectation(loss, tree, problem))
-
-
-@pytest.mark.parametrize("loss", TREE_LOSSES)
-def test_a_flat_tree_is_the_full_softmax(loss):
-    tree = trees.CATALOGUE["flat"]()
-    problem = oracle.random_problem(tree, 6, 4, np.float64)
-    hierarchical = dense(evaluate(loss, tree, problem))
-    full = dense(evaluate(baselines.full_softmax_loss, None, problem))
-    np.testing.assert_allclose(hierarchical.loss, full.loss, rtol=1e-12)
-    np.testing.assert_allclose(hierarchical.dw, full.dw, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("loss", TREE_LOSSES)
-def test_a_missing_level_costs_nothing(loss):
-    tree = trees.CATALOGUE["chain_50"]()
-    shortest = int(np.argmin(tree.class_rows))
-    weights = np.zeros([tree.num_rows, 2])
-    value = loss(weights, None, [shortest], np.zeros([1, 2]), tree)
-    np.testing.assert_allclose(value, [np.log(2)], rtol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [100.0, 1e4])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_hsm
 from tests.support.clustered_classes import (
     NUM_CLASSES,
     NUM_CLUSTERS,
@@ -22,7 +23,7 @@ from tests.support.clustered_classes import (
     make_model,
 )
 from tf_hsm import layers
-from tf_hsm.callbacks import RegroupClasses
+from tf_hsm.callbacks import FollowLearningRate, RegroupClasses
 
 
 def centroids(model, x, y):
@@ -97,27 +98,6 @@ def test_resumed(own, tmp_path):
         for one, other in zip(model.variables, whole.variables, strict=True):
             np.testing.assert_array_equal(one, other)
         assert model.layers[-1].tree == whole.layers[-1].tree
-
-
-def test_goes_on_as_by_hand():
-    """The steps after the move are those of a model moved between two fits."""
-    models = []
-    for by_hand in (False, True):
-        model = make_model()
-        if by_hand:
-            fit(model)
-            head = model.layers[-1]
-            callback = RegroupClasses(20, make_data(), verbose=False)
-            callback.set_model(model)
-            callback.on_train_begin()
-            callback._regroup(20)
-            assert head.tree != make_model().layers[-1].tree
-            losses = fit(model, epochs=2)
-        else:
-            callback = RegroupClasses(20, make_data(), verbose=False)
-            losses = fit(model, epochs=3, callbacks=[callback])[1:]
-        models.append(losses)
-    assert models[0] == models[1]
 
 
 def test_steps_that_are_done():
@@ -204,16 +184,6 @@ def embedding_softmax(own, bags):
     return model, head, {"x": x, "y": y}, (x, y)
 
 
-def mixed_precision(own):
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        model = make_model(own=own)
-    finally:
-        keras.config.set_dtype_policy("float32")
-    x, y = make_data()
-    return model, model.layers[-1], {"x": x, "y": y}, (x, y)
-
-
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize(
     "make",
@@ -221,9 +191,8 @@ def mixed_precision(own):
         endpoint,
         functools.partial(embedding_softmax, bags=True),
         functools.partial(embedding_softmax, bags=False),
-        mixed_precision,
     ],
-    ids=["endpoint", "bags", "ids", "mixed_precision"],
+    ids=["endpoint", "bags", "ids"],
 )
 def test_other_models(make, own):
     model, head, given, data = make(own)
@@ -346,3 +315,76 @@ def test_refuses_wrong_data():
     model = make_model()
     with pytest.raises(ValueError, match="fewer than 2 labels"):
         fit(model, callbacks=[RegroupClasses(2, (x, np.full_like(y, -1)))])
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_rates_that_follow(eager, tmp_path):
+    """Each step in place has the model's rate times a factor; after loading."""
+    x, y = make_data()
+    x, y = x[:40], y[:40]
+
+    def rate(epoch, _):
+        return 0.1 / (1 + epoch)
+
+    def run(model, rates, callbacks):
+        head = model.layers[-1]
+        for epoch, own in enumerate(rates or [None, None]):
+            if own is not None:
+                head.optimizer.learning_rate = own
+            model.fit(
+                x,
+                y,
+                batch_size=20,
+                shuffle=False,
+                verbose=0,
+                initial_epoch=epoch,
+                epochs=epoch + 1,
+                callbacks=[
+                    keras.callbacks.LearningRateScheduler(rate),
+                    *callbacks,
+                ],
+            )
+        return model.get_weights()
+
+    def make():
+        keras.utils.set_random_seed(0)
+        model = make_model(own=True)
+        model.compile("sgd", model.layers[-1].loss, run_eagerly=eager)
+        return model
+
+    follow = tf_hsm.callbacks.FollowLearningRate(3.0)
+    model = make()
+    found = run(model, None, [follow])
+    wanted = run(make(), [0.3, 0.15], [])
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded.fit(x, y, verbose=0, callbacks=[FollowLearningRate(2.0)])
+    np.testing.assert_allclose(loaded.layers[-1].optimizer.learning_rate, 0.1)
+
+
+def test_rates_that_cannot_follow():
+    x, y = make_data()
+    with pytest.raises(ValueError, match=r"factor is 0.*must be above 0"):
+        FollowLearningRate(0.0)
+    model = make_model(own=False)
+    with pytest.raises(ValueError, match="a head with an optimizer of its own"):
+        model.fit(x, y, verbose=0, callbacks=[FollowLearningRate()])
+    variable = keras.Variable(0.1)
+    for rate in (
+        keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9),
+        lambda: variable,
+    ):
+        head = layers.HierarchicalSoftmax(
+            TREES["balanced"](), optimizer=tf_hsm.optimizers.SGD(rate)
+        )
+        model = keras.Sequential([keras.Input([WIDTH]), head])
+        model.compile("sgd", head.loss)
+        with pytest.raises(ValueError, match="has a schedule"):
+            model.fit(
+                np.zeros([4, WIDTH]),
+                y[:4],
+                verbose=0,
+                callbacks=[FollowLearningRate()],
+            )

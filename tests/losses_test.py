@@ -123,28 +123,6 @@ def test_sample_weight_broadcasts_from_the_left(weights):
         np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
-def test_sample_weight_that_does_not_fit():
-    """An error, where NumPy's rules would broadcast from the right."""
-    head, outputs, _ = make_outputs()
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        head.loss(LABELS, outputs, np.ones(3))
-
-
-def test_every_call_computes():
-    """The weights may have changed, or a tape may have begun to record."""
-    head, outputs, _ = make_outputs()
-    first = head.loss(LABELS, outputs)
-    with tf.GradientTape() as tape:
-        loss = head.loss(LABELS, outputs)
-    gradients = tape.gradient(loss, head.trainable_weights)
-    assert all(g is not None for g in gradients)
-    for variable, gradient in zip(
-        head.trainable_weights, gradients, strict=True
-    ):
-        variable.value.assign_sub(tf.convert_to_tensor(gradient))
-    assert float(head.loss(LABELS, outputs)) < float(first)
-
-
 def test_outputs_are_vectors():
     """A copy or a part of the output will do; other shapes are refused."""
     head, outputs, losses = make_outputs()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import inference_reference
-from tf_hsm import Tree, layers, metrics
+from tests.support import heads_by_name, inference_reference
+from tests.support.heads_by_name import TREE, WIDTH, make
+from tf_hsm import layers, metrics
 
-N, WIDTH, EXAMPLES = 30, 6, 25
-TREE = Tree.balanced(N, [5, 6])
+N, EXAMPLES = heads_by_name.NUM_CLASSES, 25
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=[EXAMPLES, WIDTH]) * 2
 ONE = RNG.integers(N, size=EXAMPLES)
@@ -23,18 +23,7 @@ SEVERAL[0] = -1
 SEVERAL[1, :4] = [7, 9, 7, -1]
 COUNTS = RNG.integers(50, size=N)
 
-HEADS = {
-    "hierarchical": lambda **options: layers.HierarchicalSoftmax(
-        TREE, **options
-    ),
-    "adaptive": lambda **options: layers.AdaptiveSoftmax(
-        N, cutoffs=[6, 15], div_value=2, **options
-    ),
-    "sampled": lambda **options: layers.SampledSoftmax(
-        N, num_sampled=8, **options
-    ),
-    "label_tree": lambda **options: layers.LabelTree(TREE, **options),
-}
+NAMES = [name for name in heads_by_name.NAMES if name != "EmbeddingSoftmax"]
 
 
 def evaluated(head, metric, labels, weights=None):
@@ -82,7 +71,12 @@ def reciprocal_rank(best, its, k):
     return 1 / (1 + places[0]) if places.size else 0.0
 
 
+def precision(best, its, k):
+    return len(its & set(best[:k])) / k
+
+
 KINDS = {
+    precision: metrics.PrecisionAtK,
     recall: metrics.RecallAtK,
     ndcg: metrics.NDCGAtK,
     reciprocal_rank: metrics.MeanReciprocalRank,
@@ -91,13 +85,13 @@ KINDS = {
 
 @pytest.mark.parametrize("k", [6, 4, N])
 @pytest.mark.parametrize("formula", KINDS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", NAMES)
 def test_equals_the_formula(name, formula, k):
     """For one label and for several, with weights of inputs."""
     weights = np.linspace(0, 2, EXAMPLES)
-    several = name == "label_tree" or k == 4
-    options = {} if name == "label_tree" else {"several_labels": several}
-    head = HEADS[name](dtype="float64", **options)
+    several = name == "LabelTree" or k == 4 or formula is precision
+    options = {} if name == "LabelTree" else {"several_labels": several}
+    head = make(name, dtype="float64", **options)
     labels = SEVERAL if several else ONE
     metric = KINDS[formula](head, k, dtype="float64")
     found = evaluated(head, metric, labels, weights)
@@ -106,15 +100,16 @@ def test_equals_the_formula(name, formula, k):
         for best, its in zip(ranked(head), label_sets(labels), strict=True)
     ]
     assert np.std(wanted) > 0 or k == N
+    assert metric.get_config()["k"] == k
     wanted = np.average(wanted, weights=weights)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.parametrize("k", [4, 9])
 def test_propensity_scored_precision(k, several):
     """The metric is the ratio of the paper's two sums over all inputs."""
-    head = HEADS["hierarchical"](dtype="float64", several_labels=several)
+    head = make("HierarchicalSoftmax", dtype="float64", several_labels=several)
     labels = SEVERAL if several else ONE
     metric = metrics.PropensityScoredPrecisionAtK(
         head, COUNTS, 400, k, a=0.6, b=2.6, dtype="float64"
@@ -134,7 +129,7 @@ def test_propensity_scored_precision(k, several):
 def test_equals_scikit_learn():
     """Where it is installed."""
     sklearn_metrics = pytest.importorskip("sklearn.metrics")
-    head = HEADS["hierarchical"](dtype="float64", several_labels=True)
+    head = make("HierarchicalSoftmax", dtype="float64", several_labels=True)
     metric = metrics.NDCGAtK(head, 4, dtype="float64")
     found = evaluated(head, metric, SEVERAL)
     is_label = (SEVERAL[:, :, np.newaxis] == np.arange(N)).any(1)
@@ -145,8 +140,11 @@ def test_equals_scikit_learn():
 
 def test_ties_have_the_order_of_the_search():
     """All classes are alike: class c has the rank c + 1."""
-    head = HEADS["hierarchical"](
-        kernel_initializer="zeros", ignore_class=29, dtype="float64"
+    head = make(
+        "HierarchicalSoftmax",
+        kernel_initializer="zeros",
+        ignore_class=29,
+        dtype="float64",
     )
     head.build([None, WIDTH])
     head.bias.assign(np.zeros(head.bias.shape))
@@ -161,7 +159,7 @@ def test_ties_have_the_order_of_the_search():
 
 def test_a_label_without_a_probability_is_not_found():
     """A NaN is no rank."""
-    head = HEADS["hierarchical"]()
+    head = make("HierarchicalSoftmax")
     head.build([None, WIDTH])
     metric = metrics.MeanReciprocalRank(head)
     metric.update_state(np.array([3]), head(np.full([1, WIDTH], np.nan)))
@@ -189,7 +187,7 @@ def test_the_search_for_the_rank_is_bounded():
 
 def test_labels_at_inner_nodes():
     """A label is found by a class below it; two metrics refuse such labels."""
-    head = HEADS["hierarchical"](node_labels=True)
+    head = make("HierarchicalSoftmax", node_labels=True)
     rows = RNG.integers(TREE.num_rows, size=EXAMPLES)
     found = evaluated(head, metrics.RecallAtK(head, 6), rows)
     below = [set(TREE.classes_below(row).tolist()) for row in rows]
@@ -198,7 +196,14 @@ def test_labels_at_inner_nodes():
         for its, best in zip(below, ranked(head), strict=True)
     ]
     np.testing.assert_allclose(found, np.mean(hits), rtol=1e-6)
-    head = HEADS["hierarchical"](node_labels=True)
+    counts = [
+        len(its & set(best[:6])) / 6
+        for its, best in zip(below, ranked(head), strict=True)
+    ]
+    metric = metrics.PrecisionAtK(head, 6)
+    metric.update_state(rows[:, np.newaxis], head(X))
+    np.testing.assert_allclose(metric.result(), np.mean(counts), rtol=1e-6)
+    head = make("HierarchicalSoftmax", node_labels=True)
     found = evaluated(head, metrics.MeanReciprocalRank(head), rows)
     ranks = [
         1 + min(list(best).index(c) for c in its)
@@ -214,7 +219,7 @@ def test_labels_at_inner_nodes():
 
 
 def test_ragged_labels():
-    head = HEADS["label_tree"]()
+    head = make("LabelTree")
     ragged = tf.RaggedTensor.from_tensor(SEVERAL[:, :3], padding=-1)
     metric, other = metrics.NDCGAtK(head, 5), metrics.NDCGAtK(head, 5)
     metric.update_state(ragged, head(X))
@@ -223,7 +228,7 @@ def test_ragged_labels():
 
 
 @pytest.mark.parametrize(
-    "make",
+    "make_metric",
     [
         *(lambda head, kind=kind: kind(head, 7) for kind in KINDS.values()),
         lambda head: metrics.PropensityScoredPrecisionAtK(
@@ -232,23 +237,26 @@ def test_ragged_labels():
     ],
     ids=itertools.count(),
 )
-def test_config(make):
+def test_config(make_metric):
     """As JSON; what is read back has the same name, head and result."""
-    head = HEADS["hierarchical"]()
-    metric = make(head)
+    head = make("HierarchicalSoftmax")
+    metric = make_metric(head)
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(metric)))
     again = keras.saving.deserialize_keras_object(config)
     assert again.name == metric.name == again.get_config()["name"]
     output = head(X)
     for one in (metric, again):
-        one.update_state(ONE, output)
+        one.update_state(ONE[:, np.newaxis], output)
     assert metric.result() == again.result()
 
 
 @pytest.mark.parametrize(
-    "make, message",
+    "make_metric, message",
     [
-        (lambda head: metrics.RecallAtK(head, 0), "k = 0 is below 1"),
+        *(
+            (lambda head, kind=kind: kind(head, 0), "k = 0 is below 1")
+            for kind in KINDS.values()
+        ),
         (
             lambda head: metrics.PropensityScoredPrecisionAtK(head, [1, -1], 9),
             "class 1 is -1",
@@ -265,9 +273,9 @@ def test_config(make):
         ),
     ],
 )
-def test_arguments(make, message):
+def test_arguments(make_metric, message):
     with pytest.raises(ValueError, match=message):
-        make(HEADS["hierarchical"]())
+        make_metric(make("HierarchicalSoftmax"))
 
 
 def test_no_head():
@@ -277,8 +285,14 @@ def test_no_head():
             metrics.RecallAtK(head)
 
 
+def test_more_places_than_classes():
+    head = make("HierarchicalSoftmax")
+    with pytest.raises(ValueError, match=r"k = 31, but .* has 30 classes"):
+        metrics.PrecisionAtK(head, 31).update_state(SEVERAL, head(X))
+
+
 def test_counts_of_another_head():
-    head = HEADS["hierarchical"]()
+    head = make("HierarchicalSoftmax")
     metric = metrics.PropensityScoredPrecisionAtK(head, [1, 2], 9)
     with pytest.raises(ValueError, match=r"counts of 2 classes, .* has 30"):
         metric.update_state(ONE, head(X))

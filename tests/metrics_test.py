@@ -67,30 +67,6 @@ def test_mean_over_uneven_batches(form):
         np.testing.assert_allclose(perplexity, np.exp(mean), rtol=1e-5)
 
 
-def test_weighted_metrics():
-    """Keras passes sample weights to `weighted_metrics` alone."""
-    tokens, labels = models.make_data()
-    model = models.compile_form(
-        compiling=lambda head: {
-            "metrics": [Perplexity(head, name="plain")],
-            "weighted_metrics": [Perplexity(head, name="weighted")],
-            "run_eagerly": True,
-        }
-    )
-    weights = np.arange(len(tokens), dtype="f4")
-    logs = model.evaluate(
-        tokens, labels, sample_weight=weights, verbose=0, return_dict=True
-    )
-    losses = models.head_of(model)(model(tokens), labels)
-    counts = np.where(tokens, 1.0, 0.0)
-    for name, by in (
-        ("plain", counts),
-        ("weighted", counts * weights[:, np.newaxis]),
-    ):
-        expected = np.exp(np.average(losses, weights=by))
-        np.testing.assert_allclose(logs[name], expected, rtol=1e-5)
-
-
 def ops_of_a_step(model, x, y):
     """The types of the package's ops in a training step, sorted."""
     graph = models.train_graph(model, x, y)
@@ -113,19 +89,6 @@ def test_losses_in_a_step():
     assert ops_of_a_step(model, tokens, labels) == once[:1] + once
     model = models.endpoint_form(compiling={"metrics": [Perplexity(None)]})
     assert ops_of_a_step(model, [tokens, labels], labels) == once
-
-
-@pytest.mark.parametrize("eager", [False, True])
-def test_after_the_update(eager):
-    """Keras updates metrics after the weights, by outputs from before."""
-    tokens, labels = models.make_data()
-    model = models.compile_form(compiling={"run_eagerly": eager})
-    head, hidden = models.head_of(model), model(tokens)
-    old = float(keras.ops.exp(head.loss(labels, hidden)))
-    logs = model.train_on_batch(tokens, labels, return_dict=True)
-    new = keras.ops.exp(head.loss(labels, hidden))
-    np.testing.assert_allclose(logs["perplexity"], new, rtol=1e-5)
-    assert logs["perplexity"] < 0.99 * old
 
 
 def test_alone():
@@ -232,27 +195,3 @@ def test_metrics_of_other_outputs():
                 model.fit(x, y, verbose=0)
         else:
             assert "value_mae" in model.fit(x, y, verbose=0).history
-
-
-def test_accuracy_of_both_forms():
-    """The share of labels that are the most probable class."""
-    tokens, labels = models.make_data()
-    labels[:9, 0] = -1
-    fitted = models.compile_form(
-        ignore_class=-1,
-        compiling=lambda head: {"metrics": [TopKAccuracy(head, 1)]},
-    )
-    endpoint = models.endpoint_form(ignore_class=-1)
-    head = models.head_of(endpoint)
-    endpoint = keras.Model(endpoint.inputs, [endpoint.output, head.input[0]])
-    endpoint.compile(metrics=[None, [TopKAccuracy(head, 1)]])
-    endpoint.set_weights(fitted.get_weights())
-    hits = models.head_of(fitted).predict_class(fitted(tokens)) == labels
-    expected = hits.numpy()[(tokens != 0) & (labels != -1)].mean()
-    for model, data in (
-        (fitted, (tokens, labels)),
-        (endpoint, ([tokens, labels], [labels, labels])),
-    ):
-        options = {"batch_size": 8, "verbose": 0}
-        accuracy = model.evaluate(*data, **options)[-1]
-        np.testing.assert_allclose(accuracy, expected, rtol=1e-6)

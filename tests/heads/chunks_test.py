@@ -67,21 +67,6 @@ def test_gradients(problem, kind):
         )
 
 
-def test_step_in_place(problem):
-    """A step of SGD, with a weight for each loss."""
-    w, b, labels, x = problem
-    loss_weights = np.linspace(0, 2 / BATCH, BATCH)
-    dw, db, _ = oracle_gradients(problem, loss_weights)
-    weights, biases = tf.Variable(w), tf.Variable(b)
-    optimizer = tf_hsm.optimizers.SGD(0.5)
-    optimizer.build([weights, biases])
-    tf_hsm.hierarchical_softmax_train_step(
-        weights, biases, labels, x, TREE, optimizer, loss_weights=loss_weights
-    )
-    np.testing.assert_allclose(weights, w - 0.5 * dw, rtol=1e-12)
-    np.testing.assert_allclose(biases, b - 0.5 * db, rtol=1e-12)
-
-
 def test_bfloat16():
     """The sums are float, the gradient is rounded once."""
     classes, batch = 2 * CLASSES, BATCH

@@ -13,6 +13,7 @@ from tests.support.heads_by_name import BATCH, TREE, WIDTH
 CLASSES = np.tile([1, 5], [BATCH, 1])
 ANSWERS = {
     "predict_class": lambda head, x: head.predict_class(x),
+    "log_probs": lambda head, x: head.log_probs(x),
     "allowed": lambda head, x: head.top_k(x, 3, allowed=[1, 5]),
     "threshold": lambda head, x: head.top_k(x, 3, threshold=0.9),
     "threshold of 0": lambda head, x: head.top_k(x, 3, threshold=0.0),
@@ -41,17 +42,28 @@ def assert_equal(found, expected):
     for one, two in zip(
         tf.nest.flatten(found), tf.nest.flatten(expected), strict=True
     ):
-        np.testing.assert_array_equal(one, two)
+        assert one.dtype == two.dtype
+        np.testing.assert_allclose(one, two, rtol=1e-6)
 
 
-@pytest.mark.parametrize("graph", [False, True])
-@pytest.mark.parametrize("name", [*heads_by_name.NAMES, "devices"])
-def test_answers(name, graph):
-    """They are what they are without the checks."""
-    options = {}
-    if name == "devices":
-        name, options = "HierarchicalSoftmax", {"devices": ["CPU:0"] * 2}
-    head, x = heads_by_name.built(name, **options), heads_by_name.inputs(name)
+@pytest.mark.parametrize(
+    "graph, dtype",
+    [(False, "float32"), (True, "float64"), (True, "float16")],
+)
+@pytest.mark.parametrize("name", [*heads_by_name.NAMES, "devices", "pinned"])
+def test_answers(name, graph, dtype):
+    """They are what they are eagerly without the checks."""
+    options = {
+        "devices": {"devices": ["CPU:0"] * 2},
+        "pinned": {"tree": tf_hsm.Tree.balanced(30, 2, pinned=True)},
+    }.get(name, {})
+    if options:
+        name = "HierarchicalSoftmax"
+    head = heads_by_name.built(name, dtype=dtype, **options)
+    x = heads_by_name.inputs(name)
+    if x.dtype.is_floating:
+        x = tf.cast(x, dtype)
+    shape = tf.TensorSpec([None, *x.shape[1:]], x.dtype)
     infinite = 0
     for answer, ask in ANSWERS.items():
         if name == "LabelTree" and answer in OF_SOFTMAXES:
@@ -61,20 +73,19 @@ def test_answers(name, graph):
             return tf.nest.map_structure(without_infinity, ask(head, x))
 
         expected = ask(head, x)
+        infinite += np.isinf(tf.nest.flatten(expected)[0]).any()
         with checked():
             # TensorFlow checks what a function returns, too.
-            found = tf.function(finite)(x) if graph else ask(head, x)
-        infinite += np.isinf(tf.nest.flatten(expected)[0]).any()
-        if graph:
-            expected = finite(x)
-        assert_equal(found, expected)
+            traced = tf.function(finite, input_signature=[shape])
+            found = traced(x) if graph else ask(head, x)
+        assert_equal(found, finite(x) if graph else expected)
     assert infinite >= 2
 
 
 def without_infinity(values):
     if not values.dtype.is_floating:
         return values
-    return tf.where(tf.math.is_inf(values), -999.0, values)
+    return tf.where(tf.math.is_inf(values), tf.cast(-999, values.dtype), values)
 
 
 def test_ops():

@@ -1,7 +1,5 @@
 """EmbeddingSoftmax: trains as the layers do for which it stands."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
@@ -9,11 +7,11 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
-from tests.support.in_place_models import FORMS, fit
-from tests.support.models import NUM_CLASSES, TREE
-from tests.support.pairs import all_pairs
+from tests.support.in_place_models import fit
+from tests.support.models import TREE
 from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
 from tf_hsm.layers import HierarchicalSoftmax
 
 
@@ -93,29 +91,6 @@ def test_in_place_as_by_gradients(kind, combiner, form, eager):
     assert_near(*runs, 1e-5)
 
 
-def test_a_pinned_tree(tmp_path):
-    """In place as by gradients; with one vector per group; saved."""
-    tree = tf_hsm.Tree.huffman(np.arange(1, NUM_CLASSES + 1), pinned=True)
-    data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
-    runs = []
-    for own in (True, False):
-        layer = softmaxes.make_layer(
-            tree, optimizer=OPTIMIZERS["adagrad"]() if own else None
-        )
-        model = softmaxes.make_model(
-            layer, "padded", optimizer=OPTIMIZERS["adagrad"]()
-        )
-        model.run_eagerly = not own
-        runs.append([fit(model, data), softmaxes.weights(layer)])
-        assert layer.kernel.shape == (tree.num_groups, softmaxes.WIDTH)
-        if own:
-            model.save(tmp_path / "model.keras")
-            loaded = keras.models.load_model(tmp_path / "model.keras")
-            assert loaded.layers[-1].tree == tree
-            assert_same(fit(loaded, data), fit(model, data))
-    assert_near(*runs, 1e-5)
-
-
 def own_layer(rule="rowwise_adagrad", **options):
     return softmaxes.make_layer(optimizer=OPTIMIZERS[rule](), **options)
 
@@ -147,23 +122,6 @@ def test_padded_and_ragged_are_the_same(kinds, eager):
     )
 
 
-def test_ids_are_bags_of_one():
-    ids = softmaxes.make_inputs("ids")
-    labels = softmaxes.make_labels()
-    runs = []
-    for inputs in (
-        ids,
-        ids[:, None],
-        tf.RaggedTensor.from_tensor(ids[:, None]),
-        [ids, np.ones(len(ids), "f4")],
-    ):
-        layer = own_layer(padding_id=None)
-        losses = layer_step(layer, inputs, labels[:, None])
-        runs.append([losses.numpy(), *softmaxes.state(layer)])
-    for run in runs[1:]:
-        assert_same(run, runs[0])
-
-
 @pytest.mark.parametrize("combiner", ["mean", "sum"])
 @pytest.mark.parametrize("kind", softmaxes.KINDS)
 def test_embed(kind, combiner):
@@ -188,7 +146,10 @@ def test_embed(kind, combiner):
 
 @pytest.mark.parametrize("kind", softmaxes.KINDS)
 def test_answers(kind):
-    """Those of a HierarchicalSoftmax of the embedded ids, to the bit."""
+    """Those of a HierarchicalSoftmax of the embedded ids, to the bit.
+
+    The layer takes what it returned, too.
+    """
     layer = softmaxes.make_layer()
     layer.build()
     head = HierarchicalSoftmax(TREE)
@@ -209,14 +170,28 @@ def test_answers(kind):
         ("sample", {"num_samples": 3, "seed": 1}),
         ("sample", {"num_samples": 3, "seed": 1, **allowed}),
     ):
-        assert_same(
-            getattr(layer, name)(inputs=inputs, **options),
-            getattr(head, name)(inputs=hidden, **options),
-        )
-    assert_same(layer.predict_class(inputs), head.predict_class(hidden))
-    assert_same(layer(inputs), hidden)
+        for given in (inputs, hidden, hidden.numpy()):
+            assert_same(
+                getattr(layer, name)(inputs=given, **options),
+                getattr(head, name)(inputs=hidden, **options),
+            )
     labels = softmaxes.make_labels()
-    assert_same(layer(inputs, labels), head(hidden, labels))
+    for given in (inputs, hidden, hidden.numpy()):
+        assert_same(layer.predict_class(given), head.predict_class(hidden))
+        assert_same(layer(given), hidden)
+        assert_same(layer(given, labels), head(hidden, labels))
+    symbol = keras.Input([softmaxes.WIDTH])
+    model = keras.Model(symbol, layer.top_k(symbol, 4).classes)
+    assert_same(model(hidden), head.top_k(hidden, 4).classes)
+
+
+def test_vectors_move_no_row():
+    layer = own_layer()
+    layer.build()
+    before = layer.embeddings.numpy()
+    hidden = layer(softmaxes.make_inputs("padded"))
+    layer_step(layer, hidden, softmaxes.make_labels())
+    assert_same(layer.embeddings.numpy(), before)
 
 
 @pytest.mark.parametrize("kind", ["padded", "ragged_weighted"])
@@ -243,94 +218,6 @@ def test_in_functional_models(kind, tmp_path):
     )
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_vectors_in_place_of_ids(own):
-    """Answers and losses take what the layer returned; vectors move no row."""
-    layer = own_layer() if own else softmaxes.make_layer()
-    layer.build()
-    inputs, labels = softmaxes.make_inputs("padded"), softmaxes.make_labels()
-    hidden = layer(inputs)
-    classes = np.tile(np.arange(4), [hidden.shape[0], 1])
-    for given in (hidden, hidden.numpy()):
-        assert_same(layer(given), hidden)
-        assert_same(layer(given, labels), layer(inputs, labels))
-        for name, options in (
-            ("top_k", {"k": 4}),
-            ("log_probs", {}),
-            ("log_prob", {"classes": classes}),
-            ("sample", {"num_samples": 3, "seed": 1}),
-            ("predict_class", {}),
-        ):
-            assert_same(
-                getattr(layer, name)(inputs=given, **options),
-                getattr(layer, name)(inputs=inputs, **options),
-            )
-    symbol = keras.Input([softmaxes.WIDTH])
-    model = keras.Model(symbol, layer.top_k(symbol, 4).classes)
-    assert_same(model(hidden), layer.top_k(inputs, 4).classes)
-    before = layer.embeddings.numpy()
-    if own:
-        layer_step(layer, hidden, labels)
-    assert_same(layer.embeddings.numpy(), before)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_evaluate_changes_nothing(form):
-    """Its metrics are those of the answers; of an endpoint, of the losses."""
-    inputs, labels = softmaxes.make_inputs("ragged"), softmaxes.make_labels()
-    layer = own_layer("lazy_adam")
-    model = softmaxes.make_model(layer, "ragged", form)
-    loss, metrics = None, [tf_hsm.metrics.Perplexity(None)]
-    if form == "compile":
-        loss = layer.loss
-        metrics = [
-            tf_hsm.metrics.Perplexity(layer),
-            tf_hsm.metrics.TopKAccuracy(layer, 5),
-        ]
-    model.compile(loss=loss, metrics=metrics, run_eagerly=form == "compile")
-    data = softmaxes.arguments(form, inputs, labels)
-    fit(model, data)
-    before = softmaxes.state(layer)
-    found = model.evaluate(**data, verbose=0, return_dict=True)
-    model.predict(data["x"], verbose=0)
-    assert_same(softmaxes.state(layer), before)
-    log_probs = layer.log_probs(inputs).numpy()
-    of_labels = log_probs[np.arange(len(labels)), labels]
-    ranks = (log_probs > of_labels[:, None]).sum(1)
-    assert_near(found["loss"], -of_labels.mean(), 1e-5)
-    assert_near(found["perplexity"], np.exp(-of_labels.mean()), 1e-5)
-    if form == "compile":
-        assert_near(found["top_5_accuracy"], (ranks < 5).mean(), 1e-6)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_ways_to_run(form):
-    """In a graph of `fit`, or by hand."""
-    data = softmaxes.arguments(
-        form, softmaxes.make_inputs("ragged"), softmaxes.make_labels()
-    )
-    fitted = own_layer()
-    fit(softmaxes.make_model(fitted, "ragged", form), data)
-    layer = own_layer()
-    for inputs, labels in batches(
-        softmaxes.make_inputs("ragged"), softmaxes.make_labels()
-    ):
-        if form == "endpoint":
-            layer_step(layer, inputs, labels)
-            continue
-        with tf.GradientTape() as tape:
-            loss = layer.loss(labels, layer(inputs))
-        tape.gradient(loss, layer.trainable_variables)
-    assert_near(softmaxes.state(layer), softmaxes.state(fitted), 1e-5)
-
-
-def batches(inputs, labels):
-    """The steps of `fit`."""
-    for _, begin in itertools.product(range(2), range(0, 22, 8)):
-        end = begin + 8
-        yield inputs[begin:end], labels[begin:end]
-
-
 def test_only_touched_embeddings_move():
     """Those of ignored and masked labels do not, nor that of padding."""
     layer = own_layer("lazy_adam", ignore_class=9, padding_id=0)
@@ -350,106 +237,172 @@ def test_only_touched_embeddings_move():
     assert_same(softmaxes.state(layer), before)
 
 
-@pytest.mark.parametrize(
-    "options, labels",
-    [
-        ({"label_smoothing": 0.2}, softmaxes.make_labels()),
-        ({"node_labels": True}, TREE.num_rows - 1 - softmaxes.make_labels()),
-        (
-            {"use_bias": False, "bias_initializer": "zeros"},
-            softmaxes.make_labels(),
-        ),
-        (
-            {"class_weights": np.arange(NUM_CLASSES) / 8},
-            softmaxes.make_labels(),
-        ),
-        ({"focal_gamma": 1.5}, softmaxes.make_labels()),
-    ],
-    ids=[
-        "label_smoothing",
-        "node_labels",
-        "no_bias",
-        "class_weights",
-        "focal_gamma",
-    ],
-)
-def test_options_of_the_head(options, labels):
-    """They hold in place too, and are those of a HierarchicalSoftmax."""
-    layers = [
-        softmaxes.make_layer(**options, optimizer=own) for own in ("sgd", None)
-    ]
-    inputs = softmaxes.make_inputs("weighted")
-    head = HierarchicalSoftmax(TREE, **options)
-    layers[1].build()
-    head.build([None, softmaxes.WIDTH])
-    head.set_weights(softmaxes.weights(layers[1])[1:])
-    hidden = layers[1].embed(inputs)
-    assert_near(
-        layers[1](inputs, labels),
-        head(hidden, labels),
-        1e-6,
-    )
+LABELS = np.array([1, 2])
+INPUTS = {
+    "an id too large": (
+        np.array([[1, 2], [softmaxes.COUNT, 3]]),
+        tf.errors.InvalidArgumentError,
+        f"= {softmaxes.COUNT}|ids must be in .0, {softmaxes.COUNT}",
+    ),
+    "a negative id": (
+        tf.ragged.constant([[1, 2], [-2]], dtype=tf.int64),
+        tf.errors.InvalidArgumentError,
+        f"= -2|ids must be in .0, {softmaxes.COUNT}",
+    ),
+    "floats": (
+        np.array([[1.0, 2], [3, 4]]),
+        TypeError,
+        "ids must be integers, but are float",
+    ),
+    "too many dimensions": (
+        np.zeros([2, 3, 4], np.int64),
+        ValueError,
+        r"ids, of shape \(2, 3, 4\), must be \[batch\]",
+    ),
+    "one weight per bag": (
+        [np.array([[1, 2], [3, 4]]), np.ones(2, np.float32)],
+        tf.errors.InvalidArgumentError,
+        "weights must have the shape of ids",
+    ),
+    "weights of other bags": (
+        [
+            tf.ragged.constant([[1, 2], [3]]),
+            tf.ragged.constant([[1.0], [2.0, 3.0]]),
+        ],
+        tf.errors.InvalidArgumentError,
+        "weights must have the shape of ids",
+    ),
+    "three tensors": (
+        [np.array([1, 2]), np.ones(2), np.ones(2)],
+        ValueError,
+        "but are a list of 3",
+    ),
+    "labels of other bags": (
+        np.array([[1, 2], [3, 4], [5, 6]]),
+        ValueError,
+        "labels, of shape",
+    ),
+}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("what", INPUTS)
+def test_inputs(what, training):
+    inputs, error, match = INPUTS[what]
+    layer = softmaxes.make_layer(optimizer="adagrad")
+    layer.build()
+    before = softmaxes.state(layer)
+    with pytest.raises(error, match=match):
+        if training:
+            layer_step(layer, inputs, LABELS)
+        else:
+            layer(inputs, LABELS)
+    assert_same(softmaxes.state(layer), before)
+
+
+def test_answers_check_ids():
+    layer = softmaxes.make_layer(optimizer="sgd")
+    with pytest.raises(ValueError, match="has no weights yet"):
+        layer.top_k(np.array([1]), 2)
+    layer.build()
+    for ask in (layer.embed, layer.log_probs, lambda x: layer.top_k(x, 2)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="ids must be"):
+            ask(np.array([1, softmaxes.COUNT]))
+    with pytest.raises(TypeError, match=r'keras.Input.*dtype="int64"'):
+        layer(keras.Input([]))
+
+
+def test_a_mask_of_ids_in_bags():
+    layer = softmaxes.make_layer()
+    ids, mask = np.array([[1, 2], [3, 4]]), np.ones([2, 2], bool)
+    with pytest.raises(ValueError, match="padding_id leaves out some"):
+        layer(ids, LABELS, inputs_mask=mask)
+    ids = tf.constant(ids)
+    ids._keras_mask = tf.constant(mask)
+    with pytest.raises(ValueError, match="padding_id leaves out some"):
+        layer(ids)
+
+
+def test_a_list_of_bags():
+    """Two arrays are ids and weights: integers would be taken for weights."""
+    layer = softmaxes.make_layer()
+    layer(np.array([1]))
+    with pytest.raises(TypeError, match="weights must be floats, but are int"):
+        layer.embed([np.array([1, 2]), np.array([3, 4])])
+    ids = np.array([1, 2, 3])
+    np.testing.assert_array_equal(layer.embed(list(ids)), layer.embed(ids))
+
+
+def test_gradients():
+    """With an optimizer of its own they move rows, or are refused."""
+    layer = softmaxes.make_layer(optimizer=optimizers.SGD(0.5))
+    layer.build()
+    ids = softmaxes.make_inputs("ragged")
     with tf.GradientTape() as tape:
-        losses = layers[1](inputs, labels)
-        (loss,) = layers[1].losses
-    assert_near(layer_step(layers[0], inputs, labels), losses, 1e-5)
-    variables = layers[1].trainable_weights
-    gradients = tape.gradient(loss, [v.value for v in variables])
-    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
-    assert_near(*(softmaxes.weights(layer) for layer in layers), 1e-6)
-
-
-@pytest.mark.parametrize(
-    "kind, is_ragged, is_weighted",
-    all_pairs(softmaxes.KINDS, [False, True], [False, True]),
-)
-def test_several_labels(kind, is_ragged, is_weighted):
-    """As a HierarchicalSoftmax of the embedded ids, and in place too."""
-    inputs = softmaxes.make_inputs(kind)
-    labels = np.stack(
-        [softmaxes.make_labels(seed=seed) for seed in (5, 6, 7)], 1
-    )
-    weights = np.random.default_rng(8).uniform(size=labels.shape)
-    is_label = np.arange(3) < np.arange(22)[:, None] % 4
-    labels[~is_label] = -1
-    if is_ragged:
-        labels, weights = (
-            tf.ragged.boolean_mask(values, is_label)
-            for values in (labels, weights)
-        )
-    labels = (labels, weights) if is_weighted else (labels,)
-    plain, own = (
-        softmaxes.make_layer(several_labels=True, optimizer=optimizer)
-        for optimizer in (None, "sgd")
-    )
+        tape.watch(layer.embeddings.value)
+        found = layer.log_probs(ids)
+    with pytest.raises(LookupError, match="gradient of log_probs"):
+        tape.gradient(found, layer.embeddings.value)
+    before = softmaxes.state(layer)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer.embed(np.array([3, 3, 7])))
+    assert tape.gradient(total, layer.in_place.anchor.value) == 0
+    table, *others = softmaxes.state(layer)
+    before[0][[3, 7]] -= [[1.0], [0.5]]
+    np.testing.assert_allclose(table, before[0], rtol=1e-6)
+    assert_same(others, before[1:])
+    with tf.GradientTape() as tape:
+        rows = [v.value for v in layer.row_variables()]
+        tape.watch(rows)
+        losses = layer(ids, softmaxes.make_labels())
+    anchor = layer.in_place.anchor.value
+    assert tape.gradient(losses, [*rows, anchor]) == [None, None, None, 0]
+    plain = softmaxes.make_layer()
     plain.build()
-    head = HierarchicalSoftmax(TREE, several_labels=True)
-    head.build([None, softmaxes.WIDTH])
-    head.set_weights(softmaxes.weights(plain)[1:])
     with tf.GradientTape() as tape:
-        losses = plain(inputs, *labels)
-        (loss,) = plain.losses
-    assert_near(losses, head(plain.embed(inputs), *labels), 1e-6)
-    assert_near(layer_step(own, inputs, *labels), losses, 1e-6)
-    variables = plain.trainable_weights
-    gradients = tape.gradient(loss, [v.value for v in variables])
-    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
-    assert_near(softmaxes.weights(own), softmaxes.weights(plain), 1e-6)
+        found = plain.embed(ids)
+    gradient = tape.gradient(found, plain.embeddings.value)
+    assert gradient.shape == (softmaxes.COUNT, softmaxes.WIDTH)
 
 
-def test_schedule_and_sum():
-    """A rate that falls; and a step of its own size for each example."""
-    data = {"x": softmaxes.make_inputs("ragged"), "y": softmaxes.make_labels()}
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(policy):
+    """The vectors stay as wide as the table; the loss may be scaled."""
+    data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
     runs = []
-    for own in (True, False):
-        rate = keras.optimizers.schedules.PolynomialDecay(0.1, 6, 0.0)
-        optimizer = tf_hsm.optimizers.SGD(rate)
-        layer = softmaxes.make_layer(optimizer=optimizer if own else None)
-        model = softmaxes.make_model(layer, "ragged")
-        model.compile(
-            "sgd" if own else optimizer,
-            loss=tf_hsm.losses.HeadLoss(layer, "sum"),
-            run_eagerly=not own,
+    for name in (policy, "float32"):
+        keras.config.set_dtype_policy(name)
+        try:
+            layer = softmaxes.make_layer(optimizer="sgd")
+            losses = fit(softmaxes.make_model(layer, "padded"), data)
+        finally:
+            keras.config.set_dtype_policy("float32")
+        runs.append([losses, softmaxes.weights(layer)])
+        assert layer.embed(data["x"]).dtype == name.removeprefix("mixed_")
+    assert_near(*runs, 1e-6)
+
+
+def test_weights_of_bags_that_are_learned():
+    """In place as by the model's optimizer."""
+    ids = keras.Input([3], dtype="int64")
+    x, y = np.arange(12).reshape(4, 3) % 9, np.arange(4)
+    runs = []
+    for own in ("sgd", None):
+        keras.utils.set_random_seed(2)
+        embedding = keras.layers.Embedding(9, 1)
+        learned = keras.layers.Reshape([3])(embedding(ids))
+        head = tf_hsm.layers.EmbeddingSoftmax(
+            tf_hsm.Tree.two_level(9),
+            num_embeddings=9,
+            width=4,
+            kernel_initializer=keras.initializers.RandomNormal(seed=1),
+            optimizer=own,
         )
-        runs.append([fit(model, data), softmaxes.weights(layer)])
-    assert_near(*runs, 1e-5)
+        model = keras.Model(ids, head([ids, learned]))
+        model.compile(optimizers.SGD(0.01), head.loss)
+        before = embedding.embeddings.numpy()
+        losses = fit(model, {"x": x, "y": y})
+        assert (embedding.embeddings.numpy() != before).any()
+        variables = [*head.row_variables(), embedding.embeddings]
+        runs.append([losses, *(v.numpy() for v in variables)])
+    assert_near(*runs, 1e-6)

@@ -1,5 +1,7 @@
 """HierarchicalSoftmax with an optimizer of its own, in training."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -8,12 +10,13 @@ import tensorflow as tf
 import tf_hsm
 from tests.support.in_place_models import (
     FORMS,
+    REFUSED_OPTIMIZERS,
     arguments,
     assert_trains_the_same,
+    check_no_gradient_of_log_probs,
     fit,
     head_state,
     make_model,
-    own_variables,
     random_weights,
     same_start,
     weights,
@@ -22,12 +25,10 @@ from tests.support.models import (
     NUM_CLASSES,
     WIDTH,
     head_of,
-    hidden_model,
     make_data,
     make_head,
-    op_losses,
 )
-from tests.support.training import assert_near, assert_same
+from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 
@@ -69,30 +70,6 @@ def test_reductions(reduction):
         model.compile(OPTIMIZERS["adagrad"](), loss=loss, run_eagerly=eager)
     assert_near(*[fit(model, data) for model in models], 1e-4)
     assert_near(*map(weights, models), 1e-4)
-
-
-def test_class_weights():
-    """They reach the head as the weights of the labels that they are."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(64, 5)).astype("f4")
-    y = rng.integers(NUM_CLASSES, size=64)
-    models = []
-    for own in (True, False):
-        head = make_head(
-            optimizer=optimizers.Adagrad(0.1, 0.1) if own else None
-        )
-        inputs = keras.Input([5])
-        model = keras.Model(inputs, head(keras.layers.Dense(WIDTH)(inputs)))
-        model.compile(
-            optimizers.Adagrad(0.1, 0.1), loss=head.loss, run_eagerly=not own
-        )
-        models.append(model)
-    same_start(*models)
-    data = {"x": x, "y": y}
-    class_weight = {c: 1 + c % 3 for c in range(NUM_CLASSES)}
-    losses = [fit(model, data, class_weight=class_weight) for model in models]
-    assert_near(*losses, 1e-5)
-    assert_near(*map(weights, models), 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -146,51 +123,21 @@ def test_variables_are_not_the_models(form):
     assert all(v.shape != (44, WIDTH) for v in model.optimizer.variables)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_nothing_below_to_train(form):
+def test_nothing_below_to_train():
     """Fixed features and a head: the gradient of its anchor is asked for."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, WIDTH)).astype("f4")
     y = rng.integers(NUM_CLASSES, size=64)
     models = []
     for own in (True, False):
-        head = make_head(
-            optimizer=optimizers.Adagrad(0.1, 0.1) if own else None
-        )
-        inputs = keras.Input([WIDTH])
-        labels = keras.Input([], dtype="int64")
-        if form == "compile":
-            model, loss = keras.Model(inputs, head(inputs)), head.loss
-        else:
-            model = keras.Model([inputs, labels], head(inputs, labels))
-            loss = None
-        model.compile(optimizers.Adagrad(0.1, 0.1), loss, run_eagerly=not own)
+        head = make_head(optimizer=optimizers.SGD(0.1) if own else None)
+        inputs = keras.Input([WIDTH]), keras.Input([], dtype="int64")
+        model = keras.Model(inputs, head(*inputs))
+        model.compile(optimizers.SGD(0.1), run_eagerly=not own)
         models.append(model)
     same_start(*models)
-    data = {"x": x, "y": y} if form == "compile" else {"x": [x, y]}
-    assert_near(*[fit(model, data) for model in models], 1e-5)
+    assert_near(*[fit(model, {"x": [x, y]}) for model in models], 1e-5)
     assert_near(*map(weights, models), 1e-5)
-
-
-def test_the_metric_makes_no_step():
-    """The loss is from before the step, the metric from after the step."""
-    tokens, labels = make_data()
-    model = make_model("compile", "sgd")
-    head = head_of(model)
-    hidden = hidden_model(model)(tokens)
-
-    def mean():
-        losses = op_losses(head, labels, hidden)
-        return np.sum(losses * (tokens != 0)) / np.count_nonzero(tokens)
-
-    before = mean()
-    history = model.fit(tokens, labels, batch_size=22, verbose=0).history
-    np.testing.assert_allclose(history["loss"], [before], rtol=1e-5)
-    assert mean() < before
-    np.testing.assert_allclose(
-        history["perplexity"], [np.exp(mean())], rtol=1e-5
-    )
-    assert int(head.optimizer.iterations) == 1
 
 
 def test_two_outputs():
@@ -217,27 +164,6 @@ def test_two_outputs():
     same_start(*models)
     assert_near(*[fit(model, {"x": x, "y": y}) for model in models], 1e-5)
     assert_near(*map(weights, models), 1e-5)
-
-
-def test_an_endpoint_by_hand():
-    """The loss that the layer adds, in a loop without `fit`."""
-    head, other = make_head(optimizer="sgd"), make_head()
-    x = tf.random.stateless_normal([7, WIDTH], [0, 1])
-    head(x), other(x)
-    other.load_own_variables(own_variables(head))
-
-    def gradients(layer, sources):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            layer(x, np.arange(7))
-            (loss,) = layer.losses
-        return [loss, *tape.gradient(loss, [x, *sources])]
-
-    found = gradients(head, [])
-    *expected, dw, db = gradients(other, other.row_variables())
-    optimizers.SGD(0.01).apply([dw, db], other.row_variables())
-    assert_near(found, expected, 1e-6)
-    assert_near(own_variables(head), own_variables(other), 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -274,3 +200,135 @@ def test_names_in_any_case(name):
         assert type(head.optimizer) is kind
     with pytest.raises(ValueError, match="but is 'Adam'"):
         make_head(optimizer="Adam")
+
+
+@pytest.mark.parametrize("name", REFUSED_OPTIMIZERS)
+def test_optimizers_of_the_model(name):
+    """Refused before the head has moved."""
+    optimizer, match = REFUSED_OPTIMIZERS[name]
+    model = make_model("endpoint", optimizer=optimizer(), compiling=EAGERLY)
+    before = head_state(model)
+    with pytest.raises(ValueError, match=match):
+        fit(model, arguments("endpoint", *make_data()))
+    assert_same(head_state(model), before)
+
+
+def test_weight_decay_of_the_model():
+    """It acts on the layers below alone."""
+    data = arguments("compile", *make_data(8))
+    decays = keras.optimizers.AdamW(0.1, weight_decay=5.0)
+    models = same_start(
+        *(
+            make_model("compile", optimizer=optimizer, compiling=EAGERLY)
+            for optimizer in (decays, keras.optimizers.SGD(0.1))
+        )
+    )
+    for model in models:
+        for layer in model.layers[:-1]:
+            layer.trainable = False
+        fit(model, data)
+    assert_same(*map(head_state, models))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_loss_scaling_by_policy(form):
+    """Under mixed_float16 Keras scales the loss, which moves no row further."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        models = same_start(
+            *(
+                make_model(
+                    form,
+                    "sgd",
+                    compiling={"auto_scale_loss": scale, "run_eagerly": eager},
+                )
+                for scale, eager in ((True, form == "endpoint"), (False, True))
+            )
+        )
+        data = arguments(form, *make_data())
+        losses = [fit(model, data) for model in models]
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert losses[0][1] < losses[0][0]
+    assert_near(*losses, 1e-2)
+    assert_near(*map(weights, models), 1e-2)
+
+
+@pytest.mark.parametrize(
+    "policy, rule, form",
+    [
+        ("bfloat16", "sgd", "compile"),
+        ("bfloat16", "lazy_adam", "endpoint"),
+        ("float64", "lazy_adam", "compile"),
+        ("float64", "sgd", "endpoint"),
+        ("mixed_bfloat16", "rowwise_adagrad", "compile"),
+        ("mixed_bfloat16", "lazy_adam", "endpoint"),
+    ],
+)
+def test_policies(policy, rule, form):
+    """Trains as the model's optimizer does, to rounding of the weights."""
+    tolerance = {"bfloat16": 2.0**-6, "float64": 1e-12}.get(policy, 1e-5)
+    assert_trains_the_same(
+        form,
+        rule,
+        arguments(form, *make_data()),
+        tolerance,
+        compiling=EAGERLY if policy == "float64" else {},
+        dtype=policy,
+        stochastic_rounding=False,
+    )
+
+
+def stalling_head(**options):
+    """A bfloat16 head whose steps are a fraction of a unit in the last place.
+
+    Each weight is 1, and its spacing 2^-7 above and 2^-8 below.
+    """
+    head = make_head(
+        tree=tf_hsm.Tree.balanced(NUM_CLASSES, NUM_CLASSES),
+        optimizer=optimizers.SGD(2.0**-10),
+        kernel_initializer="ones",
+        dtype="bfloat16",
+        use_bias=False,
+        **options,
+    )
+    return head, tf.ones([8, WIDTH]), tf.zeros([8], tf.int32)
+
+
+def test_stochastic_rounding_trains_where_nearest_stalls():
+    """By default: the mean of many small steps is their sum."""
+    losses = {}
+    for option in (None, True, False):
+        head, x, labels = stalling_head(stochastic_rounding=option)
+        step = tf.function(functools.partial(layer_step, head, x, labels))
+        losses[option] = [float(step()[0]) for _ in range(200)]
+    assert losses[False][-1] == losses[False][0]
+    assert losses[None] == losses[True]
+    # The same in float32, where nothing is lost.
+    w = tf.Variable(tf.ones([NUM_CLASSES, WIDTH]))
+    optimizer = optimizers.SGD(2.0**-10)
+    optimizer.build([w])
+    for _ in range(200):
+        exact = tf_hsm.hierarchical_softmax_train_step(
+            w, None, labels, x, head.tree, optimizer
+        )
+    np.testing.assert_allclose(losses[None][-1], exact[0], rtol=0.05)
+    assert exact[0] < 0.8 * losses[None][0]
+
+
+def test_a_gradient_of_log_probs(tmp_path):
+    """It would train the body alone, without a word."""
+    head = make_head(optimizer=optimizers.SGD(0.1))
+    head.build([None, WIDTH])
+    inputs = tf.random.normal([3, WIDTH])
+
+    # Saving traces what gradients there are.
+    module = tf.Module()
+    module.head = head
+    module.log_probs = tf.function(
+        head.log_probs, input_signature=[tf.TensorSpec([None, WIDTH])]
+    )
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert_near(loaded.log_probs(inputs), head.log_probs(inputs), 1e-6)
+    check_no_gradient_of_log_probs(head, inputs)

@@ -2,12 +2,8 @@
 
 import keras
 import numpy as np
-import pytest
-import tensorflow as tf
 
 import tf_hsm
-from tests.support.training import layer_step
-from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.layers import LabelTree
 from tf_hsm.metrics import PrecisionAtK
 
@@ -69,54 +65,6 @@ def test_learns():
     np.testing.assert_array_equal(predicted, best)
 
 
-def test_loss_is_that_of_the_function():
-    """And the mean counts inputs without labels, but no masked ones."""
-    x, labels = make_data()
-    head = LabelTree(TREE, bias_initializer="random_normal")
-    losses = head(x, labels)
-    np.testing.assert_array_equal(
-        losses,
-        tf_hsm.label_tree_loss(head.kernel, head.bias, labels, x, TREE),
-    )
-    np.testing.assert_allclose(head.losses[0], np.mean(losses), rtol=1e-6)
-    mask = np.arange(len(x)) % 3 != 1
-    masked = head(x, labels, inputs_mask=mask)
-    np.testing.assert_allclose(masked, losses * mask, rtol=1e-5)
-    np.testing.assert_allclose(
-        head.losses[0], np.mean(losses.numpy()[mask]), rtol=1e-5
-    )
-    ignoring = LabelTree(TREE, ignore_class=7)
-    ignoring.build([None, WIDTH])
-    ignoring.set_weights(head.get_weights())
-    np.testing.assert_array_equal(
-        ignoring(x, labels), head(x, np.where(labels == 7, -1, labels))
-    )
-
-
-def test_row_options():
-    """A penalty on the rows of the visited groups, and a constraint of them."""
-    x, labels = make_data()
-    head = LabelTree(
-        TREE,
-        kernel_regularizer=keras.regularizers.L2(0.1),
-        kernel_constraint=keras.constraints.MaxNorm(0.5, axis=1),
-    )
-    head(x[:2], labels[:2])
-    its = labels[:2][labels[:2] >= 0]
-    groups = {int(TREE.row_groups[r]) for c in its for r in TREE.path(c)}
-    rows = np.isin(TREE.row_groups, list(groups))
-    assert 0 < rows.sum() < TREE.num_rows
-    np.testing.assert_allclose(
-        head.losses[0], 0.1 * np.sum(head.kernel.numpy()[rows] ** 2), rtol=1e-5
-    )
-    model = make_model(head, tf_hsm.optimizers.SGD(0.5))
-    model.fit(x, labels, epochs=3, verbose=0)
-    norms = np.linalg.norm(head.kernel, axis=1)
-    assert norms.max() < 0.5 + 1e-5
-    with pytest.raises(ValueError, match="not possible in an update in place"):
-        LabelTree(TREE, optimizer="sgd", kernel_regularizer="l2")
-
-
 def test_sequences():
     """A mask from below, and sample weights from the left."""
     x, labels = make_data(48)
@@ -131,101 +79,6 @@ def test_sequences():
         (losses * weights[:, np.newaxis]).sum() / mask.sum(),
         rtol=1e-5,
     )
-
-
-@pytest.mark.parametrize(
-    "rule, form", [*zip(OPTIMIZERS, 3 * ["endpoint", "compile"], strict=True)]
-)
-def test_in_place(rule, form):
-    """The layer's own optimizer does what the model's would.
-
-    In a graph for one rule of each form.
-    """
-    eager = rule not in ("sgd", "lazy_adam")
-    x, labels = make_data()
-    weights = np.linspace(0.5, 1.5, len(x), dtype="f4")
-    ends = []
-    for own in (True, False):
-        keras.utils.set_random_seed(3)
-        head = LabelTree(TREE, optimizer=OPTIMIZERS[rule]() if own else None)
-        if form == "compile":
-            model = make_model(head, OPTIMIZERS[rule]())
-            data = {"x": x, "y": labels, "sample_weight": weights}
-        else:
-            inputs = [
-                keras.Input([WIDTH]),
-                keras.Input([5], dtype="int64"),
-                keras.Input([]),
-            ]
-            body = keras.layers.Dense(WIDTH)(inputs[0])
-            model = keras.Model(inputs, head(body, *inputs[1:]))
-            model.compile(OPTIMIZERS[rule]())
-            data = {"x": [x, labels, weights]}
-        model.run_eagerly = eager or not own
-        model.fit(**data, epochs=2, batch_size=16, shuffle=False, verbose=0)
-        dense = next(
-            x for x in model.layers if isinstance(x, keras.layers.Dense)
-        )
-        variables = [head.kernel, head.bias, *dense.weights]
-        ends.append([v.numpy() for v in variables])
-    for one, other in zip(*ends, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_masked_in_place():
-    """What is masked moves nothing, with slots that rest too."""
-    x, labels = make_data()
-    mask = np.arange(len(x)) % 4 != 0
-    heads = []
-    for given in ((x, labels, mask), (x[mask], labels[mask], None)):
-        keras.utils.set_random_seed(5)
-        head = LabelTree(TREE, optimizer=OPTIMIZERS["lazy_adam"]())
-        layer_step(head, given[0], given[1], inputs_mask=given[2])
-        heads.append(head)
-    for one, other in zip(*(h.get_weights() for h in heads), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_saving(tmp_path, own):
-    x, labels = make_data()
-    optimizer = tf_hsm.optimizers.RowwiseAdagrad(0.1, 0.1) if own else None
-    head = LabelTree(TREE, use_bias=False, ignore_class=3, optimizer=optimizer)
-    model = make_model(head, run_eagerly=not own)
-    model.fit(x, labels, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    loaded.run_eagerly = not own
-    again = loaded.layers[-1]
-    assert again.tree == TREE and again.bias is None
-    assert again.ignore_class == 3
-    np.testing.assert_array_equal(loaded(x), model(x))
-    losses = [m.evaluate(x, labels, verbose=0) for m in (model, loaded)]
-    assert losses[0] == losses[1]
-    for m in (model, loaded):
-        m.fit(x, labels, shuffle=False, verbose=0)
-    for one, other in zip(
-        model.get_weights(), loaded.get_weights(), strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-
-
-def test_functional_answers(tmp_path):
-    """Answers are outputs of a model, which is saved."""
-    x, _ = make_data()
-    head = LabelTree(TREE)
-    model = make_model(head)
-    model(x)
-    answers = keras.Model(
-        model.inputs[0], head.top_k(head.input, 4, threshold=0.1)
-    )
-    answers.save(tmp_path / "answers.keras")
-    loaded = keras.models.load_model(tmp_path / "answers.keras")
-    expected = head.top_k(hidden(model, x), 4, threshold=0.1)
-    for m in (answers, loaded):
-        found = m(x)
-        np.testing.assert_allclose(found[0], expected.log_probs, rtol=1e-5)
-        np.testing.assert_array_equal(found[1], expected.classes)
 
 
 def test_allowed_labels():
@@ -253,35 +106,3 @@ def test_allowed_labels():
         ):
             wanted = ranked[np.isin(ranked, its)][:2].tolist()
             assert row.tolist() == [*wanted, -1, -1][:2]
-
-
-def test_ragged_labels():
-    """A data set of ragged labels trains as padded ones do."""
-    x, labels = make_data()
-    ragged = tf.RaggedTensor.from_tensor(labels, padding=-1)
-    ends = []
-    for y in (labels, ragged):
-        keras.utils.set_random_seed(1)
-        model = make_model(LabelTree(TREE), run_eagerly=y is labels)
-        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
-        model.fit(data, epochs=2, verbose=0)
-        ends.append(model.get_weights())
-    for one, other in zip(*ends, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-def test_wrong_arguments():
-    x, labels = make_data()
-    with pytest.raises(TypeError, match=r"must be a tf_hsm\.Tree"):
-        LabelTree(40)
-    with pytest.raises(ValueError, match="momentum is not possible"):
-        LabelTree(TREE, optimizer=tf_hsm.optimizers.SGD(0.1, momentum=0.9))
-    with pytest.raises(ValueError, match="no weights yet"):
-        LabelTree(TREE).top_k(x, 3)
-    with pytest.raises(ValueError, match="each input has several labels"):
-        LabelTree(TREE)(x, labels[:, 0])
-    model = make_model(
-        LabelTree(TREE, optimizer="sgd"), keras.optimizers.SGD(use_ema=True)
-    )
-    with pytest.raises(ValueError, match="use_ema"):
-        model.fit(x, labels, verbose=0)

@@ -65,13 +65,6 @@ def test_a_copy_has_the_values_of_another_initializer():
     assert not np.array(copy.bias).any()
 
 
-def test_counts_without_biases_are_refused():
-    with pytest.raises(ValueError, match="use_bias is False"):
-        HierarchicalSoftmax(TREES["flat"], use_bias=False, counts=COUNTS)
-    with pytest.raises(ValueError, match="has 2 entries"):
-        HierarchicalSoftmax(TREES["flat"], counts=[1, 2])
-
-
 @pytest.mark.parametrize("tail", ["flat", "two_level", 2])
 def test_an_adaptive_softmax_begins_with_its_counts(tail):
     head = AdaptiveSoftmax(
@@ -139,14 +132,3 @@ def test_a_label_tree_with_counts_learns_from_a_lower_loss():
         losses[name] = history["loss"][0]
     assert losses["exact"] < 0.7 * losses["none"]
     assert losses["expected"] < 0.7 * losses["none"]
-
-
-def test_counts_that_a_label_tree_refuses():
-    tree = TREES["uneven"]
-    counts = LabelCounts.of(tree, LABEL_SETS)
-    with pytest.raises(TypeError, match=r"tf_hsm\.LabelCounts, but is ndarray"):
-        LabelTree(tree, counts=COUNTS)
-    with pytest.raises(ValueError, match="use_bias is False"):
-        LabelTree(tree, counts=counts, use_bias=False)
-    with pytest.raises(ValueError, match="belong to another tree"):
-        LabelTree(TREES["flat"], counts=counts)

@@ -19,11 +19,7 @@ LISTS = np.random.default_rng(5).permuted(
 )[:, :2]
 HOT = np.zeros([BATCH, NUM_CLASSES], np.int64)
 np.put_along_axis(HOT, LISTS, 1, 1)
-OPTIONS = {
-    "in place": {"optimizer": "sgd"},
-    "by the model": {},
-    "on devices": {"devices": ["CPU:0"] * 2},
-}
+X = heads_by_name.inputs("LabelTree").numpy()
 
 
 def several(name, **options):
@@ -32,21 +28,11 @@ def several(name, **options):
     return heads_by_name.built(name, **options)
 
 
-def model_of(head, **compiling):
-    embeds = isinstance(head, tf_hsm.layers.EmbeddingSoftmax)
-    inputs = keras.Input([], dtype="int64") if embeds else keras.Input([WIDTH])
-    model = keras.Model(inputs, head(inputs))
-    model.compile("sgd", head.loss, **compiling)
-    return model
-
-
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
 def test_heads(name):
     """Before a step in place too; a list of the same labels is taken."""
-    head = several(
-        name, **({} if name == "SampledSoftmax" else OPTIONS["in place"])
-    )
-    inputs = heads_by_name.inputs(name)
+    options = {} if name == "SampledSoftmax" else {"optimizer": "sgd"}
+    head, inputs = several(name, **options), heads_by_name.inputs(name)
     before = [v.numpy() for v in head.variables]
     for labels in (HOT, HOT.astype(np.uint8), tf.RaggedTensor.from_tensor(HOT)):
         with REFUSED:
@@ -57,77 +43,74 @@ def test_heads(name):
     np.testing.assert_allclose(losses, head(inputs, LISTS), rtol=1e-5)
 
 
-@pytest.mark.parametrize("entry", ["fit", "evaluate", "from a generator"])
-@pytest.mark.parametrize("name", ["HierarchicalSoftmax", "LabelTree"])
-def test_entries_of_a_model(name, entry):
-    """In graphs, with a last dimension that is known or not."""
-    model = model_of(several(name))
-    x = heads_by_name.inputs(name).numpy()
-    data = {"x": x, "y": HOT}
-    if entry == "from a generator":
-        shapes = [None, WIDTH], [None, None]
-        data = {
-            "x": tf.data.Dataset.from_generator(
-                lambda: iter([(x, HOT)]),
-                output_signature=(
-                    tf.TensorSpec(shapes[0], tf.float32),
-                    tf.TensorSpec(shapes[1], tf.int64),
-                ),
-            )
-        }
-    with REFUSED:
-        (model.evaluate if entry == "evaluate" else model.fit)(
-            **data, verbose=0
-        )
+def model_of(name, is_endpoint=False):
+    head = several(name)
+    inputs = keras.Input([WIDTH])
+    if is_endpoint:
+        labels = keras.Input([NUM_CLASSES], dtype="int32")
+        model = keras.Model([inputs, labels], head(inputs, labels))
+        model.compile("sgd")
+        return model
+    model = keras.Model(inputs, head(inputs))
+    model.compile("sgd", head.loss)
+    return model
 
 
-def test_several_devices():
-    head = several("HierarchicalSoftmax", **OPTIONS["on devices"])
-    with REFUSED:
-        head(heads_by_name.inputs("HierarchicalSoftmax"), HOT)
+def generated():
+    """Data whose last dimensions are not known."""
+    specs = [
+        tf.TensorSpec([None, None], dtype) for dtype in (tf.float32, tf.int64)
+    ]
+    specs[0] = tf.TensorSpec([None, WIDTH])
+    return tf.data.Dataset.from_generator(
+        lambda: iter([(X, HOT)]), output_signature=tuple(specs)
+    )
 
 
-def test_endpoint():
-    """A model whose input the matrix is."""
+def step_of_an_op():
     head = several("LabelTree")
-    inputs = [keras.Input([WIDTH]), keras.Input([NUM_CLASSES], dtype="int32")]
-    model = keras.Model(inputs, head(*inputs))
-    model.compile("sgd")
-    with REFUSED:
-        model.fit([heads_by_name.inputs("LabelTree"), HOT], verbose=0)
-
-
-def test_metric():
-    """By itself, without a loss that reads the labels."""
-    head = several("HierarchicalSoftmax")
-    hidden = heads_by_name.inputs("HierarchicalSoftmax")
-    with REFUSED:
-        PrecisionAtK(head, 2).update_state(HOT, hidden)
-
-
-def test_labels_at_nodes():
-    """A number for each class, or for each row of the tree."""
-    head = several("HierarchicalSoftmax", node_labels=True)
-    inputs = heads_by_name.inputs("HierarchicalSoftmax")
-    wide = np.zeros([BATCH, TREE.num_rows], int)
-    wide[:, : NUM_CLASSES - 1] = HOT[:, 1:]
-    for labels in (HOT, wide):
-        with REFUSED:
-            head(inputs, labels)
-
-
-def test_ops():
-    head = several("LabelTree")
-    arguments = (head.kernel, head.bias, HOT)
-    inputs = heads_by_name.inputs("LabelTree")
-    with REFUSED:
-        tf_hsm.label_tree_loss(*arguments, inputs, TREE)
     optimizer = tf_hsm.optimizers.SGD(0.1)
     optimizer.build([head.kernel, head.bias])
+    tf_hsm.label_tree_train_step(
+        head.kernel, head.bias, HOT, X, TREE, optimizer
+    )
+
+
+# A number for each row of the tree.
+WIDE = np.zeros([BATCH, TREE.num_rows], int)
+WIDE[:, : NUM_CLASSES - 1] = HOT[:, 1:]
+CALLS = {
+    **{
+        f"{entry} of {name}": lambda entry=entry, name=name: getattr(
+            model_of(name), entry
+        )(X, HOT, verbose=0)
+        for entry in ("fit", "evaluate")
+        for name in ("HierarchicalSoftmax", "LabelTree")
+    },
+    "generator": lambda: model_of("LabelTree").fit(generated(), verbose=0),
+    "endpoint": lambda: model_of("LabelTree", True).fit([X, HOT], verbose=0),
+    "devices": lambda: several("HierarchicalSoftmax", devices=["CPU:0"] * 2)(
+        X, HOT
+    ),
+    "metric": lambda: PrecisionAtK(
+        several("HierarchicalSoftmax"), 2
+    ).update_state(HOT, X),
+    "nodes": lambda: several("HierarchicalSoftmax", node_labels=True)(X, HOT),
+    "all nodes": lambda: several("HierarchicalSoftmax", node_labels=True)(
+        X, WIDE
+    ),
+    "op": lambda: tf_hsm.label_tree_loss(
+        several("LabelTree").kernel, None, HOT, X, TREE
+    ),
+    "step": step_of_an_op,
+    "counts": lambda: tf_hsm.LabelCounts.of(TREE, HOT),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name):
     with REFUSED:
-        tf_hsm.label_tree_train_step(*arguments, inputs, TREE, optimizer)
-    with REFUSED:
-        tf_hsm.LabelCounts.of(TREE, HOT)
+        CALLS[name]()
 
 
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
@@ -157,8 +140,9 @@ def test_bags():
 
 def test_lists_that_look_alike():
     """All classes of a small tree; padded to N; N labels that are 0 or 1."""
-    tree = tf_hsm.Tree.two_level(4)
-    head = tf_hsm.layers.HierarchicalSoftmax(tree, several_labels=True)
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(4), several_labels=True
+    )
     x = np.random.default_rng(0).normal(size=[2, 3]).astype("f4")
     head(x)
     log_probs = head.log_probs(x).numpy()
@@ -170,10 +154,6 @@ def test_lists_that_look_alike():
         np.testing.assert_allclose(
             head(x, np.array(labels)), -np.array(expected), rtol=1e-5
         )
-    padded = tf_hsm.layers.HierarchicalSoftmax(
-        tree, several_labels=True, ignore_class=0
-    )
-    padded(x)
-    padded.set_weights(head.get_weights())
-    found = padded(x, np.array([[1, 0, 0, 0], [0, 0, 0, 0]]))
+    head.objective.ignore_class = 0
+    found = head(x, np.array([[1, 0, 0, 0], [0, 0, 0, 0]]))
     np.testing.assert_allclose(found, [-log_probs[0, 1], 0], rtol=1e-5)

@@ -38,7 +38,28 @@ def test_methods_are_the_functions(use_bias):
         strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
-    options = {"seed": 3, "temperature": 2.0, "top_k": 9, "top_p": 0.8}
+    lists = rng.integers(-1, models.NUM_CLASSES, size=[3, models.STEPS, 9])
+    options = {"allowed": lists, "renormalize": True}
+    for mine, theirs in zip(
+        head.top_k(x, 3, **options),
+        tf_hsm.hierarchical_softmax_top_k(*own, x, models.TREE, 3, **options),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+    for its in (options, {"nodes": True}):
+        np.testing.assert_array_equal(
+            head.log_prob(classes, x, **its),
+            tf_hsm.hierarchical_softmax_log_prob(
+                *own, classes, x, models.TREE, **its
+            ),
+        )
+    options = {
+        "allowed": lists,
+        "seed": 3,
+        "temperature": 2.0,
+        "top_k": 9,
+        "top_p": 0.8,
+    }
     np.testing.assert_array_equal(
         head.sample(x, 7, **options),
         tf_hsm.hierarchical_softmax_sample(*own, x, models.TREE, 7, **options),
@@ -46,11 +67,6 @@ def test_methods_are_the_functions(use_bias):
     np.testing.assert_array_equal(
         head.predict_class(x), np.argmax(head.log_probs(x), -1)
     )
-
-
-def test_without_weights():
-    with pytest.raises(ValueError, match="words has no weights yet"):
-        models.make_head(name="words").top_k(np.zeros([2, models.WIDTH]), 1)
 
 
 def adaptive_head(**options):
@@ -118,6 +134,36 @@ def test_in_a_functional_model(make, tmp_path):
         np.testing.assert_allclose(served[name], value, rtol=1e-5)
 
 
+def test_masks_in_a_functional_model(tmp_path):
+    """What is allowed is an input of the model, or the same for all inputs."""
+    inputs = keras.Input([models.WIDTH])
+    allowed = keras.Input([None], dtype="int64")
+    shared = models.TREE.classes_below(int(models.TREE.group_parents[1]))
+    head = models.make_head()
+    answers = {
+        "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
+        "shared": head.top_k(inputs, 3, allowed=shared).classes,
+        "drawn": head.sample(inputs, 4, seed=1, allowed=shared),
+    }
+    model = keras.Model([inputs, allowed], answers)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=[6, models.WIDTH]).astype("f4")
+    lists = rng.integers(-1, models.NUM_CLASSES, size=[6, 5])
+    predicted = model([x, lists])
+    expected = head.top_k(x, 3, allowed=lists).classes
+    np.testing.assert_array_equal(predicted["own"], expected)
+    for name in ("shared", "drawn"):
+        assert set(np.ravel(predicted[name])) <= {*shared, -1}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    served = exported.serve([tf.constant(x), tf.constant(lists)])
+    for name, value in predicted.items():
+        np.testing.assert_array_equal(loaded([x, lists])[name], value)
+        np.testing.assert_array_equal(served[name], value)
+
+
 def test_of_a_trained_model():
     """`head.input` is what the head took there; the model trains on."""
     tokens, labels = models.make_data()
@@ -156,48 +202,6 @@ def test_training_a_functional_model_of_log_probs(make):
     assert losses[2] < losses[1] < losses[0]
 
 
-@pytest.mark.parametrize("make", HEADS)
-def test_what_must_be_symbolic(make):
-    inputs, head = keras.Input([models.WIDTH]), make()
-    message = "top_k takes KerasTensors as inputs.* here they are inputs and k$"
-    with pytest.raises(TypeError, match=message):
-        head.top_k(inputs, keras.Input([]))
-    with pytest.raises(TypeError, match=r"here they are classes$"):
-        head.log_prob(
-            keras.Input([3], dtype="int64"), np.zeros([2, models.WIDTH])
-        )
-    with pytest.raises(TypeError, match="classes must be integers"):
-        head.log_prob(keras.Input([3]), inputs)
-    with pytest.raises(ValueError, match="last dimension of inputs"):
-        make().log_probs(keras.Input([None]))
-
-
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize("make", HEADS)
-def test_what_has_no_gradient_says_so(make, in_function):
-    x = tf.constant(
-        np.random.default_rng(0).normal(size=[9, models.WIDTH]), tf.float32
-    )
-    classes = np.random.default_rng(1).integers(models.NUM_CLASSES, size=[9, 3])
-    head = make()
-    head.build(x.shape)
-
-    def gradient(answer):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            total = tf.reduce_sum(answer(x))
-        return tape.gradient(total, x)
-
-    if in_function:
-        gradient = tf.function(gradient, autograph=False)
-    for answer, message in {
-        lambda x: head.top_k(x, 20).log_probs: r"top_k has no gradient: train",
-        lambda x: head.log_prob(classes, x): r"log_prob has no gradient: train",
-    }.items():
-        with pytest.raises(LookupError, match=message):
-            gradient(answer)
-
-
 def test_evaluate_looks_for_no_class():
     """TensorFlow leaves the search out where nobody asks for its result."""
     tokens, labels = models.make_data()
@@ -205,26 +209,6 @@ def test_evaluate_looks_for_no_class():
     model.evaluate(tokens, labels, verbose=0)
     types = models.evaluated_ops(model, tokens, labels)
     assert "ResourceTfHsmLoss" in types and "ResourceTfHsmTopK" not in types
-
-
-def test_classes_after_training():
-    """A head that has learned its labels finds them in what `predict` returns.
-
-    So does a model whose output is the most probable class.
-    """
-    tokens, labels = models.make_data()
-    model = models.compile_form(
-        optimizer=keras.optimizers.Adam(0.05), mask_zero=False
-    )
-    labels = tokens * 7 % models.NUM_CLASSES
-    repeated = (np.tile(array, [40, 1]) for array in (tokens, labels))
-    models.train(model, *repeated, epochs=1)
-    head = models.head_of(model)
-    predicted = head.predict_class(model.predict(tokens, verbose=0)).numpy()
-    assert predicted.shape == tokens.shape and predicted.dtype == np.int64
-    assert np.mean(predicted == labels) > 0.95
-    classes = keras.Model(model.inputs, head.predict_class(model.outputs[0]))
-    np.testing.assert_array_equal(classes.predict(tokens, verbose=0), predicted)
 
 
 def test_top_k_accuracy():
@@ -287,44 +271,3 @@ def test_top_k_accuracy_by_itself():
         TopKAccuracy(2)
     with pytest.raises(ValueError, match=r"\[..., 6\] that"):
         metric.update_state(np.zeros(6, int), x[:, 1:])
-
-
-def test_training_through_log_probs():
-    """The gradient of a loss on all log-probabilities trains the head."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=[20, models.WIDTH]).astype("f4")
-    target = rng.dirichlet(np.ones(models.NUM_CLASSES), size=20).astype("f4")
-    head = models.make_head(kernel_initializer="zeros")
-    head.build(x.shape)
-    optimizer = models.sgd()
-    losses = []
-    for _ in range(30):
-        with tf.GradientTape() as tape:
-            loss = -tf.reduce_mean(
-                tf.reduce_sum(target * head.log_probs(x), -1)
-            )
-        optimizer.apply_gradients(
-            [
-                (gradient, variable.value)
-                for gradient, variable in zip(
-                    tape.gradient(loss, [v.value for v in head.weights]),
-                    head.weights,
-                    strict=True,
-                )
-            ]
-        )
-        losses.append(float(loss))
-    assert losses[-1] < losses[0] - 0.1
-
-
-@pytest.mark.parametrize("k", [0, -1, 31, np.int64(99)])
-def test_a_number_of_classes_that_there_are_not(k):
-    """Refused when a functional model is made, as in a call."""
-    head = models.make_head()
-    inputs = keras.Input([models.WIDTH])
-    head(inputs)
-    with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, 30\]"):
-        head.top_k(inputs, k)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"k = {k} is"):
-        head.top_k(np.ones([1, models.WIDTH], "f4"), k)
-    assert head.top_k(inputs, 30).classes.shape == (None, 30)

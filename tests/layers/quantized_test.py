@@ -204,16 +204,6 @@ def test_an_error_changes_nothing():
     head.quantize("int8")
 
 
-def test_gradients_raise_an_error():
-    _, head = trained(LAYERS["two levels"])
-    head.quantize("int8")
-    with (
-        tf.GradientTape(),
-        pytest.raises(ValueError, match="quantized and cannot train"),
-    ):
-        head.loss(Y, head(X))
-
-
 def test_labels_at_inner_nodes():
     tree = tf_hsm.Tree.two_level(N)
     model, head = trained(LAYERS["two levels"], node_labels=True)

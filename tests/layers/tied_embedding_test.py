@@ -98,35 +98,6 @@ def parts_of(model):
     return [next(x for x in model.layers if isinstance(x, k)) for k in kinds]
 
 
-def test_gradient_in_numpy():
-    """One dense gradient: the sum over both uses, in float64."""
-    model, embedding, head = make_model()
-    tokens, labels = make_data()
-    with tf.GradientTape() as tape:
-        hidden = model.layers[1](embedding(tokens))
-        total = tf.reduce_sum(head(hidden, labels))
-    (found,) = tape.gradient(total, [embedding.embeddings.value])
-    assert isinstance(found, tf.Tensor)
-    table, dense, dense_bias, bias = (
-        v.numpy().astype(np.float64) for v in model.variables
-    )
-    x, y = tokens.ravel(), labels.ravel()
-    mask = (x != 0)[:, None]
-    h = np.tanh(table[x] @ dense + dense_bias)
-    logits = h @ table.T + bias
-    p = np.exp(logits - logits.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    picked = p[np.arange(x.size), y]
-    dlogits = (p - np.eye(NUM_CLASSES)[y]) * mask
-    dh = dlogits @ table
-    expected = dlogits.T @ h
-    np.add.at(expected, x, dh * (1 - h**2) @ dense.T)
-    np.testing.assert_allclose(
-        total, -(np.log(picked) * mask[:, 0]).sum(), rtol=1e-5
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.5),
     "adam": lambda: keras.optimizers.Adam(0.03),
@@ -158,15 +129,6 @@ def test_lazy_adam():
     np.testing.assert_allclose(losses, train(other, tokens, labels), rtol=1e-5)
 
 
-def test_mixed_precision():
-    """Activations are bfloat16; the table is not cast for the head."""
-    tokens, labels = make_data()
-    model, _, head = make_model("adam", dtype="mixed_bfloat16")
-    losses = train(model, tokens, labels, epochs=4)
-    assert head.kernel.dtype == "float32"
-    assert losses[-1] < losses[0]
-
-
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_calls_in_mixed_precision(use_bias):
     """The rows are read in float32, for answers and for losses."""
@@ -194,16 +156,6 @@ def test_no_label_counts():
     np.testing.assert_array_equal(found, np.zeros([NUM_CLASSES, WIDTH]))
 
 
-def test_answers():
-    """The head answers by the table as it is now."""
-    _, embedding, head = make_model()
-    embedding.embeddings.assign(np.eye(NUM_CLASSES, WIDTH))
-    head.bias.assign(np.zeros(NUM_CLASSES))
-    hidden = 9 * np.eye(WIDTH, dtype="f4")
-    np.testing.assert_array_equal(head.predict_class(hidden), np.arange(WIDTH))
-    assert head.kernel is embedding.embeddings
-
-
 @pytest.mark.parametrize("form", ["sequential", "functional"])
 def test_keras_file(form, tmp_path):
     """A file has one table; embedding and head of the loaded model share it."""
@@ -228,30 +180,23 @@ def test_keras_file(form, tmp_path):
     )
 
 
-def test_weights_file(tmp_path):
+def test_weights_file_and_checkpoint(tmp_path):
     tokens, labels = make_data()
     model, *_ = make_model()
     train(model, tokens, labels)
     model.save_weights(tmp_path / "tied.weights.h5")
-    other, embedding, head = make_model()
-    other.load_weights(tmp_path / "tied.weights.h5")
-    assert head.kernel is embedding.embeddings
-    for a, b in zip(other.variables, model.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_checkpoint(tmp_path):
-    tokens, labels = make_data()
-    model, *_ = make_model()
-    train(model, tokens, labels)
     path = tf.train.Checkpoint(model=model).write(str(tmp_path / "tied"))
     shapes = dict(tf.train.list_variables(path)).values()
     assert list(shapes).count([NUM_CLASSES, WIDTH]) == 1
-    other, embedding, head = make_model()
-    tf.train.Checkpoint(model=other).read(path).assert_consumed()
-    assert head.kernel is embedding.embeddings
-    for a, b in zip(other.variables, model.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for kind in ("file", "checkpoint"):
+        other, embedding, head = make_model()
+        if kind == "file":
+            other.load_weights(tmp_path / "tied.weights.h5")
+        else:
+            tf.train.Checkpoint(model=other).read(path).assert_consumed()
+        assert head.kernel is embedding.embeddings
+        for a, b in zip(other.variables, model.variables, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_copies_are_refused(tmp_path):
@@ -275,32 +220,3 @@ def test_copies_are_refused(tmp_path):
         clone_function=lambda x: tied_head(x.tied_to) if x is head else x,
     )
     assert parts_of(copy)[1].kernel is embedding.embeddings
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tree": tf_hsm.Tree.two_level(NUM_CLASSES)}, "needs tree=Tree.flat"),
-        ({"tree": tf_hsm.Tree.flat(9)}, "30 rows, but the tree has 9 classes"),
-        ({"optimizer": "sgd"}, "rows move before the gradient"),
-        ({"devices": ["CPU:0"]}, "one variable"),
-        ({"kernel_regularizer": "l2"}, "embeddings_regularizer"),
-        ({"kernel_constraint": "non_neg"}, "embeddings_constraint"),
-    ],
-)
-def test_refusals(options, message):
-    options = {"tree": FLAT, **options}
-    with pytest.raises(ValueError, match=message):
-        HierarchicalSoftmax(tied_to=make_embedding(), **options)
-
-
-def test_wrong_embeddings():
-    with pytest.raises(TypeError, match=r"a keras.layers.Embedding, but is De"):
-        HierarchicalSoftmax(FLAT, tied_to=keras.layers.Dense(3))
-    with pytest.raises(ValueError, match=f"width 4, but .* width {WIDTH}"):
-        tied_head(make_embedding()).build([None, 4])
-    embedding = make_embedding()
-    embedding.build()
-    embedding.enable_lora(2)
-    with pytest.raises(ValueError, match="quantized or has LoRA weights"):
-        tied_head(embedding).build([None, WIDTH])

@@ -1,13 +1,10 @@
 """HierarchicalSoftmax in training, against NumPy and Keras' full softmax."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support import models, oracle
-from tf_hsm import Tree
 from tf_hsm.heads.tree_head import TreeHead
 
 
@@ -81,94 +78,6 @@ def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
             np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "mask_zero, ignore_class, weighted",
-    [(False, None, False), (False, -1, False), (True, -1, True)],
-)
-def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
-    """A training run equals that of Dense and Keras' own cross-entropy."""
-    tokens, labels = models.make_data(seed=2)
-    if ignore_class == -1:
-        labels[tokens > models.NUM_CLASSES // 2] = -1
-    sample_weight = np.linspace(0, 2, len(tokens)).astype("f4")[:, np.newaxis]
-    sample_weight = sample_weight if weighted else None
-    mine = models.compile_form(
-        tree=Tree.balanced(models.NUM_CLASSES, models.NUM_CLASSES),
-        ignore_class=ignore_class,
-        mask_zero=mask_zero,
-        optimizer=models.sgd(momentum=0.9),
-    )
-    dense = models.sequential(
-        *models.hidden_layers(mask_zero), keras.layers.Dense(models.NUM_CLASSES)
-    )
-    dense.compile(
-        models.sgd(momentum=0.9),
-        loss=keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, ignore_class=ignore_class
-        ),
-        run_eagerly=True,
-    )
-    *below, kernel, bias = mine.get_weights()
-    dense.set_weights([*below, kernel.T, bias])
-    np.testing.assert_allclose(
-        models.train(mine, tokens, labels, sample_weight=sample_weight),
-        models.train(dense, tokens, labels, sample_weight=sample_weight),
-        rtol=1e-5,
-    )
-    *below, kernel, bias = mine.get_weights()
-    for a, b in zip([*below, kernel.T, bias], dense.get_weights(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        mine.evaluate(tokens, labels, verbose=0)[0],
-        dense.evaluate(tokens, labels, verbose=0),
-        rtol=1e-5,
-    )
-
-
-def test_evaluate_and_predict():
-    """Predictions are the hidden vectors, or with labels the losses."""
-    tokens, labels = models.make_data()
-    fitted, endpoint = models.compile_form(), models.endpoint_form()
-    endpoint.set_weights(fitted.get_weights())
-    hidden = models.hidden_model(fitted)(tokens)
-    head = models.head_of(fitted)
-    np.testing.assert_allclose(
-        fitted.predict(tokens, verbose=0), hidden, rtol=1e-5, atol=1e-6
-    )
-    by_hand = tf_hsm.hierarchical_softmax_loss(
-        head.kernel, head.bias, labels, hidden, models.TREE
-    )
-    losses = endpoint.predict([tokens, labels], verbose=0)
-    np.testing.assert_allclose(losses, np.where(tokens, by_hand, 0), rtol=1e-5)
-    mean = losses.sum() / np.count_nonzero(tokens)
-    whole = {"batch_size": len(tokens), "verbose": 0}
-    np.testing.assert_allclose(
-        endpoint.evaluate([tokens, labels], **whole), mean, rtol=1e-5
-    )
-    np.testing.assert_allclose(
-        fitted.evaluate(tokens, labels, **whole),
-        [mean, np.exp(mean)],
-        rtol=1e-5,
-    )
-
-
-def test_labels_with_a_last_dimension_of_1():
-    """Labels [B, T, 1], as some pipelines have them, are labels [B, T]."""
-    tokens, labels = models.make_data()
-    model, other = models.compile_form(), models.compile_form()
-    other.set_weights(model.get_weights())
-    np.testing.assert_array_equal(
-        models.train(model, tokens, labels),
-        models.train(other, tokens, labels[..., np.newaxis]),
-    )
-    head = models.make_head()
-    inputs = np.ones([3, models.WIDTH], "f4")
-    np.testing.assert_array_equal(
-        head(inputs, np.array([[1], [2], [3]])),
-        head(inputs, np.array([1, 2, 3])),
-    )
-
-
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
 @pytest.mark.parametrize("eager", [False, True])
 def test_labels_stay_exact_integers(form, eager, monkeypatch):
@@ -239,22 +148,6 @@ def test_kernel_is_neither_cast_nor_copied(policy):
     ]
 
 
-@pytest.mark.parametrize(
-    "optimizer, eager",
-    [
-        (keras.optimizers.SGD(0.5, momentum=0.9, nesterov=True), True),
-        (keras.optimizers.Adam(0.05, clipnorm=1.0), False),
-        (keras.optimizers.Adagrad(0.3, global_clipnorm=1.0), False),
-    ],
-    ids=["momentum", "adam", "adagrad"],
-)
-def test_optimizers_reduce_the_loss(optimizer, eager):
-    """Keras' optimizers take the sparse gradients."""
-    model = models.compile_form(optimizer, {"run_eagerly": eager})
-    losses = models.train(model, *models.make_data(), epochs=4)
-    assert losses[-1] < 0.9 * losses[0]
-
-
 def test_gradient_accumulation():
     """Two batches of 11 make the update of one of 22, all labels counting."""
     _, labels = models.make_data()
@@ -270,39 +163,9 @@ def test_gradient_accumulation():
     models.assert_same_weights(halves, whole)
 
 
-@pytest.mark.parametrize("form", [models.compile_form, models.endpoint_form])
-def test_ways_to_run(form):
-    """Eagerly or several steps at a time, the run is the same."""
-    tokens, labels = models.make_data()
-    x = tokens if form is models.compile_form else [tokens, labels]
-    y = labels if form is models.compile_form else None
-    ways = [{"run_eagerly": True}, {"steps_per_execution": 2}]
-    model, other = (form(compiling=way) for way in ways)
-    other.set_weights(model.get_weights())
-    options = {"shuffle": False, "verbose": 0, "epochs": 2, "batch_size": 8}
-    expected = model.fit(x, y, **options).history
-    actual = other.fit(x, y, **options).history
-    assert actual.keys() == expected.keys()
-    for name in expected:
-        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5)
-    models.assert_same_weights(other, model)
-
-
 def test_xla_stays_off():
     """It has no such op; Keras would turn it on where there is a GPU."""
     assert not models.compile_form().jit_compile
     with pytest.warns(UserWarning, match="doesn't support `jit_compile"):
         model = models.compile_form(compiling={"jit_compile": True})
     models.train(model, *models.make_data(), epochs=1)
-
-
-def test_masked_labels_may_be_anything():
-    """A label under a mask is not looked at: padding may hold -1."""
-    tree = tf_hsm.Tree.two_level(20)
-    head = tf_hsm.layers.HierarchicalSoftmax(tree)
-    inputs = tf.random.stateless_normal((2, 3, 4), [0, 1])
-    mask = np.array([[1, 1, 0], [1, 0, 0]], bool)
-    labels = np.where(mask, 7, -1)
-    losses = head(inputs, labels, inputs_mask=mask).numpy()
-    assert (losses[mask] > 0).all() and not losses[~mask].any()
-    np.testing.assert_allclose(head.losses[0], losses[mask].mean(), rtol=1e-6)

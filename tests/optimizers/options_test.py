@@ -9,10 +9,8 @@ import tensorflow as tf
 
 from tests.support.models import (
     compile_form,
-    endpoint_form,
     head_of,
     make_data,
-    train,
     train_graph,
 )
 from tf_hsm import optimizers
@@ -101,16 +99,6 @@ def test_weight_decay_of_touched_rows(make):
         np.testing.assert_allclose(
             without.numpy() - with_decay.numpy(), decayed, atol=1e-6
         )
-
-
-def test_weight_decay_of_dense_gradients_bit_for_bit_as_keras():
-    mine, its = table(), table()
-    ours = optimizers.LazyAdam(0.1, weight_decay=0.25)
-    stock = keras.optimizers.Adam(0.1, weight_decay=0.25)
-    for scale in (1, 2, 3):
-        ours.apply([dense(scale)], [mine])
-        stock.apply([dense(scale)], [its])
-    np.testing.assert_array_equal(mine.numpy(), its.numpy())
 
 
 @pytest.mark.parametrize("gradient", [sparse, dense])
@@ -333,30 +321,6 @@ def test_what_is_as_large_as_the_table_would_be_found():
     assert as_large_as((N, WIDTH), step_graph(stock, as_slices))
     stock = keras.optimizers.LossScaleOptimizer(optimizers.SGD(0.1))
     assert "Fill" in as_large_as((N, WIDTH), step_graph(stock, as_slices))
-
-
-@pytest.mark.parametrize(
-    "form, dtype, make",
-    [
-        (compile_form, None, ALL["nesterov"]),
-        (compile_form, None, optimizers.RowwiseAdagrad),
-        (compile_form, "bfloat16", optimizers.RowwiseAdagrad),
-        (compile_form, "mixed_bfloat16", optimizers.Adagrad),
-        (compile_form, "mixed_float16", ALL["amsgrad"]),
-        (endpoint_form, "float64", optimizers.LazyAdam),
-        (endpoint_form, "mixed_float16", optimizers.SGD),
-    ],
-)
-def test_fit(form, dtype, make):
-    """One optimizer for sparse and dense gradients, under any policy."""
-    optimizer = make(0.2, global_clipnorm=5.0)
-    if dtype == "mixed_float16":
-        optimizer = optimizers.LossScaleOptimizer(optimizer)
-    model = form(optimizer=optimizer, dtype=dtype)
-    tokens, labels = make_data()
-    data = [tokens, labels] if form is compile_form else [[tokens, labels]]
-    losses = train(model, *data, epochs=4)
-    assert np.isfinite(losses).all() and losses[-1] < losses[0]
 
 
 def test_fit_makes_nothing_as_large_as_the_kernel():

@@ -7,33 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.optimizers_reference import EPSILON, RATE, Reference
+from tests.support.optimizers_reference import OURS, RATE, Reference
 from tf_hsm import optimizers
+from tf_hsm.runtime import library
 from tf_hsm.runtime.library import raw_ops
 
 OP = "ResourceTfHsmSparseUpdate"
+# The rules whose step on rows is one op.
 MAKE = {
-    "sgd": lambda **more: optimizers.SGD(RATE, **more),
-    "adagrad": lambda **more: optimizers.Adagrad(
-        RATE, 0.1, epsilon=EPSILON, **more
-    ),
-    "rowwise_adagrad": lambda **more: optimizers.RowwiseAdagrad(
-        RATE, 0.1, epsilon=EPSILON, **more
-    ),
-    "adam": lambda **more: optimizers.LazyAdam(
-        RATE, epsilon=EPSILON, sparse_beta_1=0.9, **more
-    ),
-    "rmsprop": lambda **more: optimizers.RMSprop(RATE, epsilon=EPSILON, **more),
-    "rmsprop_momentum": lambda **more: optimizers.RMSprop(
-        RATE, momentum=0.8, epsilon=EPSILON, **more
-    ),
-    "rmsprop_centered": lambda **more: optimizers.RMSprop(
-        RATE, centered=True, epsilon=EPSILON, **more
-    ),
-    "rmsprop_centered_momentum": lambda **more: optimizers.RMSprop(
-        RATE, momentum=0.8, centered=True, epsilon=EPSILON, **more
-    ),
-    "lion": lambda **more: optimizers.Lion(RATE, **more),
+    rule: make
+    for rule, make in OURS.items()
+    if rule in library.allowed_values(OP, "rule")
 }
 every_rule = pytest.mark.parametrize("rule", MAKE)
 
@@ -228,37 +212,6 @@ def test_optimizers_take_it_and_nothing_of_the_size_of_the_gradient(
     assert OP in types
     assert not {t for t in types if "Gather" in t or "Scatter" in t}
     assert not {t for t in types if "Unique" in t or "Segment" in t}
-
-
-@every_rule
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"clipnorm": 1.0},
-        {"global_clipnorm": 1.0},
-        {"clipvalue": 1.0},
-        {"loss_scale_factor": 2.0},
-    ],
-)
-def test_what_looks_at_the_gradient_sees_sums(rule, options):
-    """The op then has rows that do not repeat."""
-    table, indices, values = draw(9, 30, 3)
-    results = []
-    for rows, gradient in ((indices, values), summed(indices, values)):
-        variable = keras.Variable(table)
-        MAKE[rule](**options).apply(
-            [tf.IndexedSlices(gradient, rows, [9, 3])], [variable]
-        )
-        results.append(variable.numpy())
-    np.testing.assert_allclose(*results, 1e-5, 1e-6)
-    assert np.abs(results[0] - table).max() > 0
-
-
-def summed(indices, values):
-    rows = np.unique(indices)
-    sums = np.zeros([rows.max() + 1, values.shape[1]], np.float32)
-    np.add.at(sums, indices, values)
-    return rows, sums[rows]
 
 
 @pytest.mark.parametrize(

@@ -112,73 +112,24 @@ def masks(name):
     np.testing.assert_allclose(head.losses[0], plain[mask].mean(), rtol=1e-4)
 
 
-def perplexity(name):
-    head, found = evaluate(name, metrics.Perplexity, labels(name))
-    mean = np.mean(head(inputs(name), labels(name)))
-    np.testing.assert_allclose(found, np.exp(mean), rtol=1e-4)
+def _metric(kind, *args, of_sets=True):
+    """A metric that `evaluate` returns; see `tests/metrics_ranking_test.py`."""
 
+    def feature(name):
+        given, options = labels(name), {}
+        if of_sets:
+            given = label_sets()
+            options = {} if name == "LabelTree" else {"several_labels": True}
+        head, found = evaluate(
+            name, lambda head: kind(head, *args), given, **options
+        )
+        assert 0 < found < 1 or kind is metrics.Perplexity
+        if kind is metrics.Perplexity:
+            losses = head._find_losses(given, head(inputs(name)), plain=True)
+            mean = np.mean(losses.losses)
+            np.testing.assert_allclose(found, np.exp(mean), rtol=1e-4)
 
-def top_k_accuracy(name):
-    head, found = evaluate(
-        name, lambda head: metrics.TopKAccuracy(head, 12), labels(name)
-    )
-    best = head.top_k(inputs(name), 12).classes.numpy()
-    hits = (best == labels(name)[:, np.newaxis]).any(1)
-    assert 0 < hits.mean() < 1
-    np.testing.assert_allclose(found, hits.mean(), rtol=1e-5)
-
-
-def precision_at_k(name):
-    options = {} if name == "LabelTree" else {"several_labels": True}
-    head, found = evaluate(
-        name,
-        lambda head: metrics.PrecisionAtK(head, 5),
-        label_sets(),
-        **options,
-    )
-    best = head.top_k(inputs(name), 5).classes.numpy()
-    hits = (best[..., np.newaxis] == label_sets()[:, np.newaxis]).any(-1)
-    assert 0 < hits.mean() < 1
-    np.testing.assert_allclose(found, hits.mean(), rtol=1e-5)
-
-
-def _rank_metric(name, make_metric, formula):
-    """Compares a metric with a function of the label's rank, 1 for the best."""
-    given = label_sets()[:, :1]
-    head, found = evaluate(name, make_metric, given)
-    best = head.top_k(inputs(name), head.num_classes).classes.numpy()
-    wanted = np.mean(formula(1 + np.argmax(best == given, -1)))
-    assert 0 < wanted < 1
-    np.testing.assert_allclose(found, wanted, rtol=1e-5)
-
-
-def recall_at_k(name):
-    _rank_metric(
-        name, lambda head: metrics.RecallAtK(head, 12), lambda rank: rank <= 12
-    )
-
-
-def ndcg_at_k(name):
-    _rank_metric(
-        name,
-        lambda head: metrics.NDCGAtK(head, 12),
-        lambda rank: (rank <= 12) / np.log2(1 + rank),
-    )
-
-
-def mean_reciprocal_rank(name):
-    _rank_metric(name, metrics.MeanReciprocalRank, lambda rank: 1 / rank)
-
-
-def propensity_scored_precision(name):
-    """Classes that occur equally often have one propensity."""
-    _rank_metric(
-        name,
-        lambda head: metrics.PropensityScoredPrecisionAtK(
-            head, np.full(NUM_CLASSES, 5), 400, 12
-        ),
-        lambda rank: rank <= 12,
-    )
+    return feature
 
 
 def functional_answers(name):
@@ -284,13 +235,18 @@ FEATURES = {
     "endpoint: `head(inputs, labels)`": endpoint,
     "inputs `[batch, time, width]`": sequences,
     "masks": masks,
-    "`Perplexity`": perplexity,
-    "`TopKAccuracy`": top_k_accuracy,
-    "`PrecisionAtK`": precision_at_k,
-    "`RecallAtK`": recall_at_k,
-    "`NDCGAtK`": ndcg_at_k,
-    "`MeanReciprocalRank`": mean_reciprocal_rank,
-    "`PropensityScoredPrecisionAtK`": propensity_scored_precision,
+    "`Perplexity`": _metric(metrics.Perplexity, of_sets=False),
+    "`TopKAccuracy`": _metric(metrics.TopKAccuracy, 12, of_sets=False),
+    "`PrecisionAtK`": _metric(metrics.PrecisionAtK, 5),
+    "`RecallAtK`": _metric(metrics.RecallAtK, 12),
+    "`NDCGAtK`": _metric(metrics.NDCGAtK, 12),
+    "`MeanReciprocalRank`": _metric(metrics.MeanReciprocalRank),
+    "`PropensityScoredPrecisionAtK`": _metric(
+        metrics.PropensityScoredPrecisionAtK,
+        np.full(NUM_CLASSES, 5),
+        400,
+        12,
+    ),
     "answers in functional models": functional_answers,
     "saving": saving,
     "`grow`": growth,

@@ -22,6 +22,9 @@ CASES = [
     ("LazyAdam", "Adam", BETAS),
     ("LazyAdam", "AdamW", BETAS | {"weight_decay": 2**-8}),
     ("LazyAdam", "AdamW", {**BETAS, "epsilon": 0.01, **DECAY}),
+    ("LazyAdam", "Adam", BETAS | {"amsgrad": True}),
+    ("SGD", "SGD", {"momentum": 0.875}),
+    ("SGD", "SGD", {"momentum": 0.875, "nesterov": True}),
     ("SGD", "SGD", DECAY),
     ("Adagrad", "Adagrad", {"initial_accumulator_value": 0.1, **DECAY}),
 ]

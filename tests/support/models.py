@@ -116,13 +116,6 @@ def hidden_model(model):
     return keras.Model(model.inputs, head_of(model).input)
 
 
-def op_losses(head, labels, hidden, **options):
-    """The losses of the op for the head's weights; `options` are the op's."""
-    return tf_hsm.hierarchical_softmax_loss(
-        head.kernel, head.bias, labels, hidden, head.tree, **options
-    ).numpy()
-
-
 def train(model, x, y=None, **options):
     """Fits in batches of 8 and a rest; returns the losses of the epochs."""
     options = {"epochs": 2, "batch_size": 8, **options}

@@ -4,9 +4,38 @@ import functools
 
 import numpy as np
 
+from tf_hsm import optimizers
+
 RATE = 0.1
 # One that is felt, so that its place in a formula matters.
 EPSILON = 0.01
+
+_OF_ADAGRAD = {"initial_accumulator_value": 0.1, "epsilon": EPSILON}
+_LAZY_ADAM = functools.partial(
+    optimizers.LazyAdam, RATE, sparse_beta_1=0.9, epsilon=EPSILON
+)
+_RMSPROP = functools.partial(optimizers.RMSprop, RATE, epsilon=EPSILON)
+# Makes the optimizer of each rule.
+OURS = {
+    "sgd": functools.partial(optimizers.SGD, RATE),
+    "momentum": functools.partial(optimizers.SGD, RATE, momentum=0.9),
+    "nesterov": functools.partial(
+        optimizers.SGD, RATE, momentum=0.9, nesterov=True
+    ),
+    "adagrad": functools.partial(optimizers.Adagrad, RATE, **_OF_ADAGRAD),
+    "rowwise_adagrad": functools.partial(
+        optimizers.RowwiseAdagrad, RATE, **_OF_ADAGRAD
+    ),
+    "adam": _LAZY_ADAM,
+    "amsgrad": functools.partial(_LAZY_ADAM, amsgrad=True),
+    "rmsprop": _RMSPROP,
+    "rmsprop_momentum": functools.partial(_RMSPROP, momentum=0.8),
+    "rmsprop_centered": functools.partial(_RMSPROP, centered=True),
+    "rmsprop_centered_momentum": functools.partial(
+        _RMSPROP, momentum=0.8, centered=True
+    ),
+    "lion": functools.partial(optimizers.Lion, RATE),
+}
 
 
 class Reference:

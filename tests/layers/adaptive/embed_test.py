@@ -77,12 +77,6 @@ def test_bad_classes():
         layer.embed([0.5])
 
 
-def test_no_weights_yet():
-    unbuilt = AdaptiveSoftmax(9, cutoffs=[3], width=4, name="words")
-    with pytest.raises(ValueError, match="words has no weights yet"):
-        unbuilt.embed([1])
-
-
 def tied_model(optimizer):
     """Predicts tokens from tokens, through one matrix of vectors."""
     counts = np.random.default_rng(0).integers(9, size=NUM_CLASSES)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import in_place_models
-from tests.support.adaptive_layers import COUNTS, LAYERS, make, make_inputs
+from tests.support.adaptive_layers import make, make_inputs
 from tests.support.in_place_models import (
     FORMS,
     arguments,
@@ -17,16 +17,11 @@ from tests.support.in_place_models import (
     fit,
     head_state,
     make_adaptive,
-    own_variables,
     random_weights,
-    same_start,
-    weights,
 )
-from tests.support.models import WIDTH, head_of, make_data
-from tests.support.training import assert_near, assert_same, layer_step
+from tests.support.models import head_of, make_data
+from tests.support.training import assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import optimizers
-from tf_hsm.layers import AdaptiveSoftmax
 
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
 # Faster where a graph would show nothing more.
@@ -41,26 +36,6 @@ def test_every_rule(rule, form):
     data = arguments(form, *make_data(), random_weights())
     assert_trains_the_same(
         form, rule, data, weighted=True, ignore_class=4, make=make_adaptive
-    )
-
-
-@pytest.mark.parametrize(
-    "form, mask_zero, ignore_class",
-    [("compile", False, -1), ("endpoint", True, None)],
-)
-def test_what_counts(form, mask_zero, ignore_class):
-    """The mean is that of all labels that count, whatever cluster has them."""
-    tokens, labels = make_data(seed=3)
-    if ignore_class is not None:
-        labels[:, 1] = ignore_class
-    assert_trains_the_same(
-        form,
-        "adagrad",
-        arguments(form, tokens, labels),
-        compiling=EAGERLY,
-        mask_zero=mask_zero,
-        ignore_class=ignore_class,
-        make=make_adaptive,
     )
 
 
@@ -83,49 +58,6 @@ def test_policies(policy, tolerance, compiling):
     assert_trains_the_same(
         "compile", "lazy_adam", data, tolerance, make=make_adaptive, **options
     )
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_step(name):
-    """By hand, of every kind of clusters: losses, gradients and what moved."""
-    own = make(name, optimizer=OPTIMIZERS["adagrad"]())
-    plain = make(name)
-    plain.load_own_variables(own_variables(own))
-    optimizer = OPTIMIZERS["adagrad"]()
-    optimizer.build(plain.trainable_variables)
-    x = tf.constant(make_inputs(31))
-    labels = np.random.default_rng(2).integers(own.num_classes, size=31)
-    for _ in range(2):
-        results = []
-        for layer in (own, plain):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                losses = layer(x, labels)
-                total = layer.losses[0]
-            variables = layer.trainable_variables
-            sources = [x, *(v.value for v in variables)]
-            dx, *gradients = tape.gradient(total, sources)
-            by_name = {
-                v.name: g
-                for v, g in zip(variables, gradients, strict=True)
-                if "projection" in v.name
-            }
-            results.append((losses, dx, by_name))
-            if layer is plain:
-                optimizer.apply(gradients, variables)
-            else:
-                assert len(by_name) == len(variables)
-        assert_near(*results, 1e-5)
-        # The steps of the projections are the model's affair.
-        for mine, its in zip(own.projections, plain.projections, strict=True):
-            if mine is not None:
-                mine.assign(its)
-        assert_near(own_variables(own), own_variables(plain), 1e-5)
-    for mine, its in zip(
-        own.row_variables(), plain.row_variables(), strict=True
-    ):
-        assert_near(own.optimizer.slots(mine), optimizer.slots(its), 1e-5)
-    assert int(own.optimizer.iterations) == 2
 
 
 @pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
@@ -214,77 +146,6 @@ def test_variables_are_not_the_models():
     assert len(rows) == 6
     assert not {v.shape for v in model.optimizer.variables} & set(rows)
     assert {v.shape for v in head.optimizer.variables} > set(rows)
-
-
-def test_evaluate_and_a_frozen_head_change_nothing():
-    data = arguments("endpoint", *make_data())
-    model = make_model("endpoint", "lazy_adam")
-    fit(model, data, epochs=1)
-    before = head_state(model)
-    model.evaluate(**data, verbose=0)
-    model.predict(data["x"], verbose=0)
-    assert_same(head_state(model), before)
-    head_of(model).trainable = False
-    model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
-    fit(model, data)
-    assert_same(head_state(model), before)
-    head_of(model).trainable = True
-    model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
-    fit(model, data)
-    assert all(map(np.any, map(np.not_equal, head_state(model), before)))
-
-
-@pytest.mark.parametrize(
-    "form, compiling",
-    [("compile", {}), ("endpoint", {"steps_per_execution": 2})],
-)
-def test_ways_to_run(form, compiling):
-    """One step or several at a time, as eagerly."""
-    data = arguments(form, *make_data())
-    ways = (EAGERLY, compiling)
-    models = same_start(*(make_model(form, compiling=way) for way in ways))
-    fit(models[0], data), fit(models[1], data)
-    assert_near(*map(weights, models), 1e-5)
-
-
-def test_seed():
-    """The numbers that bfloat16 rows are rounded by follow from it."""
-
-    def run(seed):
-        layer = make(
-            "permuted",
-            dtype="bfloat16",
-            optimizer=optimizers.SGD(2.0**-7),
-            seed=seed,
-        )
-        for _ in range(3):
-            layer_step(layer, make_inputs(40), np.arange(40))
-        return [v.numpy().astype("f4") for v in layer.row_variables()]
-
-    assert_same(run(0), run(0))
-    changes = map(np.any, map(np.not_equal, run(0), run(3)))
-    assert sum(changes) >= 4
-
-
-def test_bad_arguments():
-    """The layer refuses wrong optimizers, and what they cannot do."""
-    for wrong, error in {
-        "adamw": ValueError,
-        keras.optimizers.SGD(0.1): TypeError,
-        optimizers.SGD(0.1, momentum=0.9): ValueError,
-    }.items():
-        with pytest.raises(error, match="optimizer"):
-            make_adaptive(optimizer=wrong)
-    with pytest.raises(ValueError, match="kernel_regularizer is not possible"):
-        make_adaptive(optimizer="sgd", kernel_regularizer="l2")
-    one, other = (
-        AdaptiveSoftmax(40, cutoffs=[5], counts=COUNTS, optimizer=shared)
-        for shared in [optimizers.Adagrad(0.1, 0.1)] * 2
-    )
-    x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
-    one(x, labels)
-    with pytest.raises(ValueError, match="belongs to another layer"):
-        other(x, labels)
 
 
 def test_a_gradient_of_log_probs():

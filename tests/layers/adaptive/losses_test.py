@@ -11,7 +11,7 @@ from tests.support import inference_reference as reference
 from tests.support import oracle
 from tests.support.adaptive_layers import COUNTS, ranks_of
 from tf_hsm import Tree
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.layers import AdaptiveSoftmax
 
 TREES = [Tree.huffman([9, 1, 5, 3], branching=2), "flat", 3]
 # num_classes and the layer's other arguments; inputs are 12 wide.
@@ -209,66 +209,6 @@ def test_ignore_class(ignore_class, label_dtype):
     x, labels = make_inputs(layer, (7, 5))
     labels[::2, 1] = ignore_class
     check(layer, x, labels.astype(label_dtype), [ignore_class])
-
-
-def test_mask_and_weights():
-    """What is masked may hold any label; the mean is over what counts.
-
-    With fewer rows in a tail, tf.matmul may round otherwise.
-    """
-    layer = make(ignore_class=3)
-    x, labels = make_inputs(layer, (4, 6))
-    labels[0] = 3
-    mask = np.random.default_rng(0).random(labels.shape) < 0.6
-    weights = np.linspace(0, 2, 4).astype("f4")
-    whole = layer(x, labels).numpy()
-    garbage = np.where(mask, labels, [[10**9, -7, 40, -(2**63), 39, 0]])
-    for given in (garbage, garbage[..., np.newaxis]):
-        losses = layer(x, given, weights, inputs_mask=mask)
-        counts = mask & (labels != 3)
-        wanted = np.where(counts, whole, 0)
-        np.testing.assert_allclose(losses, wanted, rtol=1e-6)
-        total = (losses.numpy() * weights[:, np.newaxis])[counts].sum()
-        np.testing.assert_allclose(
-            layer.losses[-1], total / counts.sum(), rtol=1e-6
-        )
-
-
-def test_counts_only_renumber():
-    """With the same weights, class c is the class of its rank."""
-    permuted, by_rank = make(), make(counts=None)
-    x, labels = make_inputs(permuted)
-    np.testing.assert_array_equal(
-        permuted(x, labels), by_rank(x, ranks_of(permuted)[labels])
-    )
-
-
-@pytest.mark.parametrize("tail", ["flat", "two_level", 3])
-def test_as_wide_is_a_hierarchical_softmax(tail):
-    """Tails that are as wide as the inputs are groups of one tree."""
-    layer = make(div_value=1, tail=tail)
-    tree = Tree.adaptive(COUNTS, cutoffs=layer.cutoffs, tail=tail)
-    other = HierarchicalSoftmax(tree)
-    other.build([None, 12])
-    kernel, bias = np.zeros(other.kernel.shape), np.zeros(other.bias.shape)
-    for c, rank in enumerate(ranks_of(layer)):
-        first, *rest = tree.path(c)
-        tail = np.searchsorted(layer.cutoffs, rank, side="right") - 1
-        row = rank if tail < 0 else layer.cutoffs[0] + tail
-        kernel[first] = layer.head_kernel.numpy()[row]
-        bias[first] = layer.head_bias.numpy()[row]
-        if tail >= 0:
-            rank -= layer.cutoffs[tail]
-            own = layer.clusters.tail_trees[tail].path(rank)
-            kernel[rest] = layer.tail_kernels[tail].numpy()[own]
-            bias[rest] = layer.tail_biases[tail].numpy()[own]
-    other.kernel.assign(kernel)
-    other.bias.assign(bias)
-    x, labels = make_inputs(layer)
-    np.testing.assert_allclose(layer(x, labels), other(x, labels), rtol=2e-6)
-    np.testing.assert_allclose(
-        layer.log_probs(x), other.log_probs(x), rtol=1e-5
-    )
 
 
 @pytest.mark.parametrize(

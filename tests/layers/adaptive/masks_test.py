@@ -2,7 +2,6 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -136,43 +135,6 @@ def test_forms_and_shapes():
     assert layer.top_k(x[:0], 2, allowed=[1]).classes.shape == [0, 3, 2]
 
 
-def test_graphs_of_unknown_shapes():
-    """Lists, booleans and ragged lists: as without a graph."""
-    layer, x = make(), make_inputs(2, 3)
-    mask = np.random.default_rng(0).random([6, 40]) < 0.3
-    ragged = tf.ragged.constant([np.flatnonzero(row) for row in mask])
-
-    def answers(inputs, lists, shared, booleans, ragged):
-        flat = tf.reshape(inputs, [-1, 12])
-        return (
-            *layer.top_k(inputs, 5, allowed=lists, renormalize=True),
-            *layer.top_k(inputs, 5, allowed=booleans),
-            *layer.top_k(flat, 5, allowed=ragged),
-            layer.sample(inputs, 3, seed=1, allowed=lists),
-            layer.sample(inputs, 3, seed=1, allowed=shared),
-        )
-
-    function = tf.function(
-        answers,
-        input_signature=[
-            tf.TensorSpec([None, None, 12]),
-            tf.TensorSpec([None, None, None], tf.int64),
-            tf.TensorSpec([None], tf.int64),
-            tf.TensorSpec([None], tf.bool),
-            tf.RaggedTensorSpec([None, None], ragged.dtype),
-        ],
-    )
-    given = (
-        x,
-        lists_of(mask).reshape(2, 3, -1),
-        np.flatnonzero(mask[0]),
-        mask[0],
-        ragged,
-    )
-    for one, other in zip(function(*given), answers(*given), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
 @pytest.mark.parametrize("allowed", [[0, 1, 2], [[3], [35], [-1]]])
 def test_tails_without_an_allowed_class_are_not_searched(allowed, monkeypatch):
     """Nor are they for those inputs of a batch that may have none of it."""
@@ -219,29 +181,6 @@ def test_allowed_classes_of_probability_zero(where):
     np.testing.assert_array_equal(found.classes, [[2, 30, -1]] * 3)
     assert np.isinf(found.log_probs[:, 1:]).all()
     assert np.isfinite(found.log_probs[:, 0]).all()
-
-
-def test_in_a_functional_model(tmp_path):
-    """What is allowed is an input of the model, or the same for all inputs."""
-    inputs = keras.Input([12])
-    allowed = keras.Input([None], dtype="int64")
-    head = AdaptiveSoftmax(40, cutoffs=[5, 9, 21], div_value=2)
-    answers = {
-        "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
-        "drawn": head.sample(inputs, 4, seed=1, allowed=[1, 8, 30]),
-    }
-    model = keras.Model([inputs, allowed], answers)
-    x = make_inputs(5)
-    lists = np.random.default_rng(0).integers(-1, 40, size=[5, 6])
-    found = model([x, lists])
-    np.testing.assert_array_equal(
-        found["own"], head.top_k(x, 3, allowed=lists).classes
-    )
-    assert set(np.ravel(found["drawn"])) <= {1, 8, 30}
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    for name, value in found.items():
-        np.testing.assert_array_equal(loaded([x, lists])[name], value)
 
 
 def test_bad_arguments():

@@ -189,45 +189,6 @@ def test_types(dtype, policy):
         assert own.dtype == other.dtype and torch.equal(own, other)
 
 
-def test_a_float64_module_has_float64_losses():
-    module = make_module().double()
-    layer = AdaptiveSoftmax.from_torch(module)
-    x, labels = make_data()
-    losses = layer(x.astype("f8"), labels).numpy()
-    x = torch.tensor(x.astype("f8"))
-    expected = -module(x, torch.tensor(labels)).output.detach().numpy()
-    np.testing.assert_allclose(losses, expected, rtol=1e-12)
-
-
-def test_dtype_may_be_given():
-    module = make_module().double()
-    layer = AdaptiveSoftmax.from_torch(module, dtype="float32")
-    assert {v.dtype for v in layer.weights} == {"float32"}
-
-
-def test_weights_of_several_types():
-    module = make_module()
-    module.tail[1].double()
-    with pytest.raises(ValueError, match=r"float32 and float64.* pass dtype="):
-        AdaptiveSoftmax.from_torch(module)
-    layer = AdaptiveSoftmax.from_torch(module, dtype="float64")
-    assert {v.dtype for v in layer.weights} == {"float64"}
-    module = make_module().to(torch.complex64)
-    with pytest.raises(ValueError, match=r"are complex64, but .* bfloat16, "):
-        AdaptiveSoftmax.from_torch(module)
-
-
-def test_other_modules():
-    name = "torch.nn.AdaptiveLogSoftmaxWithLoss, but is"
-    for module in (
-        torch.nn.Linear(3, 4),
-        make_module().state_dict(),
-        make_module().head.weight,
-    ):
-        with pytest.raises(TypeError, match=f"{name} {type(module).__name__}"):
-            AdaptiveSoftmax.from_torch(module)
-
-
 def test_module_keeps_its_own_weights():
     module = make_module()
     layer = AdaptiveSoftmax.from_torch(module)

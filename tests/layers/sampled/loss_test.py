@@ -155,40 +155,6 @@ def test_without_a_tape_it_is_the_full_softmax(wrap):
     compare(losses, of_full_softmax(head, inputs, labels)[0], 1e-5)
 
 
-def test_the_gradient_approaches_that_of_the_full_softmax():
-    """The mean over draws, by the number of samples."""
-    inputs, labels = make_data("float64")
-    full = of_full_softmax(make(dtype="float64"), inputs, labels)[1]
-    sizes = [float(tf.norm(tf.convert_to_tensor(g))) for g in full]
-    errors = []
-    for num_sampled in (4, 12, 24, 34):
-        head = make(num_sampled, "counts", dtype="float64")
-
-        @tf.function
-        def mean_gradients(head=head):
-            sums = [tf.zeros_like(tf.convert_to_tensor(g)) for g in full]
-            for _ in tf.range(400):
-                _, gradients = losses_and_gradients(head, inputs, labels)
-                sums = [
-                    s + tf.convert_to_tensor(g)
-                    for s, g in zip(sums, gradients, strict=True)
-                ]
-            return [s / 400 for s in sums]
-
-        errors.append(
-            [
-                float(tf.norm(mean - tf.convert_to_tensor(g))) / size
-                for mean, g, size in zip(
-                    mean_gradients(), full, sizes, strict=True
-                )
-            ]
-        )
-        assert head.step.numpy() == 400
-    errors = np.array(errors)
-    assert np.all(errors[1:] < errors[:-1]), errors
-    assert np.all(errors[-1] < 0.1 * errors[0]), errors
-
-
 def test_the_sum_of_exponentials_is_unbiased():
     """What the logarithms of the expected counts are for."""
     head = make(6, "counts")

@@ -74,16 +74,6 @@ def test_both_forms_train_alike():
     assert history["loss"][0] < 0.95 * loss
 
 
-def test_it_learns():
-    keras.utils.set_random_seed(1)
-    tokens, labels = make_data()
-    model = model_of(optimizer=optimizers.Adagrad(0.3, 0.1), mask_zero=False)
-    labels = tokens * 7 % NUM_CLASSES
-    before = model.evaluate(tokens, labels, verbose=0)[1]
-    train(model, tokens, labels, epochs=15)
-    assert model.evaluate(tokens, labels, verbose=0)[1] < 0.3 * before
-
-
 @pytest.mark.parametrize(
     ("way", "form", "optimizer", "eager"),
     [
@@ -141,22 +131,6 @@ def test_nothing_has_the_size_of_the_kernel(policy):
 
 
 @pytest.mark.parametrize(
-    ("form", "compiling"),
-    [(compile_form, {}), (endpoint_form, {"steps_per_execution": 2})],
-)
-def test_ways_to_run(form, compiling):
-    """One step or several at a time, as eagerly."""
-    data = arguments(form, *make_data())
-    ways = ({"run_eagerly": True}, compiling)
-    model, other = (model_of(form, compiling=way) for way in ways)
-    other.set_weights(model.get_weights())
-    np.testing.assert_allclose(
-        train(other, *data), train(model, *data), rtol=1e-5
-    )
-    assert_same_weights(other, model)
-
-
-@pytest.mark.parametrize(
     ("policy", "eager"), [("mixed_float16", False), ("bfloat16", True)]
 )
 def test_policies(policy, eager):
@@ -168,18 +142,6 @@ def test_policies(policy, eager):
     before = model.evaluate(tokens, labels, verbose=0)[0]
     train(model, tokens, labels, epochs=4)
     assert model.evaluate(tokens, labels, verbose=0)[0] < before
-
-
-def test_a_frozen_head():
-    """The layers below learn from the sampled loss."""
-    tokens, labels = make_data()
-    model = model_of(trainable=False)
-    head = head_of(model)
-    kernel, bias, _ = head.get_weights()
-    before = model.evaluate(tokens, labels, verbose=0)[0]
-    train(model, tokens, labels)
-    assert model.evaluate(tokens, labels, verbose=0)[0] < before
-    assert_same(head.get_weights(), [kernel, bias, 6])
 
 
 def test_penalties_of_touched_rows():
@@ -280,25 +242,3 @@ def test_saving(counts, tmp_path):
         )
     with pytest.raises(ValueError, match="words has no weights yet"):
         SampledSoftmax.from_config(config).top_k(x, 1)
-
-
-def test_biases_begin_with_the_counts():
-    counts = np.arange(1, 31)
-    for sampler in ("log_uniform", "counts"):
-        head = SampledSoftmax(
-            NUM_CLASSES, num_sampled=4, sampler=sampler, counts=counts
-        )
-        head.build([None, 4])
-        log_probs = head.log_probs(tf.zeros([1, 4]))
-        np.testing.assert_allclose(
-            np.exp(log_probs[0]), counts / counts.sum(), rtol=1e-5
-        )
-    head = SampledSoftmax(
-        NUM_CLASSES,
-        num_sampled=4,
-        sampler="counts",
-        counts=counts,
-        use_bias=False,
-    )
-    head.build([None, 4])
-    assert head.bias is None and len(head.trainable_weights) == 1

@@ -1,0 +1,298 @@
+"""Log-probabilities of an AdaptiveSoftmax, against float64 NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import inference_reference as reference
+from tests.support import oracle
+from tests.support.adaptive_layers import (
+    COUNTS,
+    LAYERS,
+    SOME,
+    assert_close,
+    dense_log_probs,
+    make,
+    make_inputs,
+)
+from tf_hsm import Tree
+from tf_hsm.layers import AdaptiveSoftmax
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-13), (None, 1e-5)])
+def test_log_probs(name, dtype, tolerance):
+    """Log-probabilities of all and given classes are the negative losses."""
+    layer = make(name, dtype=dtype)
+    x = make_inputs(3, 4)
+    expected = dense_log_probs(layer, x.reshape(12, 12)).reshape(3, 4, -1)
+    log_probs = layer.log_probs(x)
+    assert log_probs.dtype == layer.loss_dtype
+    assert_close(log_probs, expected, tolerance)
+    assert_close(np.exp(log_probs).sum(-1), 1, 10 * tolerance)
+    rng = np.random.default_rng(0)
+    classes = rng.integers(layer.num_classes, size=[3, 4, 7])
+    for of in (classes, classes[..., :1].astype("i4"), classes[..., :0]):
+        given = np.take_along_axis(expected, of, -1)
+        assert_close(layer.log_prob(of, x), given, tolerance)
+    assert_close(layer(x, classes[..., 0]), -given_first(expected, classes))
+    assert_close(layer.log_probs(x[0, 0]), expected[0, 0], tolerance)
+    assert layer.log_probs(x[:0]).shape == [0, 4, layer.num_classes]
+    assert layer.log_prob(classes[:0], x[:0]).shape == [0, 4, 7]
+
+
+def given_first(log_probs, classes):
+    return np.take_along_axis(log_probs, classes[..., :1], -1)[..., 0]
+
+
+def test_log_probs_have_gradients():
+    """Gradients of variables and inputs equal finite differences."""
+    layer = make("permuted", dtype="float64")
+    x = make_inputs(3).astype(float)
+    upstream = np.random.default_rng(0).normal(size=[3, 40])
+    variables = [v.value for v in layer.weights]
+    with tf.GradientTape() as tape:
+        inputs = tf.constant(x)
+        tape.watch(inputs)
+        total = tf.reduce_sum(upstream * layer.log_probs(inputs))
+    gradients = tape.gradient(total, [inputs, *variables])
+
+    def of_inputs(values):
+        return (upstream * dense_log_probs(layer, values)).sum()
+
+    assert_close(gradients[0], oracle.finite_differences(of_inputs, x), 1e-7)
+    for variable, gradient in zip(layer.weights, gradients[1:], strict=True):
+        kept = variable.numpy()
+
+        def of_variable(values, variable=variable):
+            variable.assign(values)
+            return of_inputs(x)
+
+        expected = oracle.finite_differences(of_variable, kept)
+        variable.assign(kept)
+        assert_close(gradient, expected, 1e-7)
+
+
+def test_bad_classes():
+    layer, x = make(), make_inputs(2, 3)
+    error = tf.errors.InvalidArgumentError
+    for classes in ([[0, 40]], [[0, -1]]):
+        message = rf"classes must be in \[0, 40\)(.|\n)*{classes[0][1]}"
+        with pytest.raises(error, match=message):
+            layer.log_prob(classes, x[0, :1])
+    with pytest.raises(ValueError, match=r"classes, of shape \(3, 2, 4\)"):
+        layer.log_prob(np.zeros([3, 2, 4], int), x)
+    with pytest.raises(TypeError, match="classes must be integers"):
+        layer.log_prob([[0.5]], x[0, :1])
+
+
+def test_no_weights_yet():
+    unbuilt = AdaptiveSoftmax(9, cutoffs=[3], width=4, name="words")
+    with pytest.raises(ValueError, match="words has no weights yet"):
+        unbuilt.log_probs(make_inputs(2, 3))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_top_k(name):
+    """Exactly the best classes, for every k."""
+    layer = make(name)
+    x = make_inputs(3, 4)
+    # Some sure of a class in the head, some of one in a tail.
+    x *= np.array([0.1, 1, 5], "f4")[:, np.newaxis, np.newaxis]
+    log_probs = layer.log_probs(x).numpy()
+    order = reference.ranking(dense_log_probs(layer, x.reshape(12, 12)))
+    order = order.reshape(3, 4, -1)
+    for k in {*range(1, 12), layer.num_classes} - {
+        *range(layer.num_classes + 1, 12)
+    }:
+        found = layer.top_k(x, k)
+        assert found.classes.dtype == tf.int64
+        np.testing.assert_array_equal(found.classes, order[..., :k])
+        own = np.take_along_axis(log_probs, order[..., :k], -1)
+        assert_close(found.log_probs, own, 1e-6)
+    np.testing.assert_array_equal(layer.predict_class(x), order[..., 0])
+    np.testing.assert_array_equal(layer.predict_class(x), order[..., 0])
+    assert layer.top_k(x[:0], 1).classes.shape == [0, 4, 1]
+    np.testing.assert_array_equal(layer.predict_class(x[1, 2]), order[1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    "name, traced", [*((name, False) for name in LAYERS), ("permuted", True)]
+)
+def test_top_k_with_bounds(name, traced):
+    """Those of the best classes that pass them.
+
+    With fewer rows in a tail, tf.matmul may round otherwise.
+    """
+    layer, x = make(name), make_inputs(4, 3)
+    x *= np.array([0.1, 1, 5], "f4")[:, np.newaxis]
+    for k in {1, min(7, layer.num_classes), layer.num_classes}:
+        best = layer.top_k(x, k)
+        bounds = best.log_probs.numpy()[..., k // 2] - 1e-3
+        bounds[0] = -np.inf, np.inf, np.nan
+        function = tf.function(layer.top_k) if traced else layer.top_k
+        found = function(x, k, bounds=bounds)
+        least = np.where(np.isnan(bounds), -np.inf, bounds)[..., np.newaxis]
+        is_left = best.log_probs.numpy() >= least
+        np.testing.assert_array_equal(
+            found.classes, np.where(is_left, best.classes, -1)
+        )
+        wanted = np.where(is_left, best.log_probs, -np.inf)
+        np.testing.assert_allclose(found.log_probs, wanted, rtol=1e-6)
+        one = layer.top_k(x[1, 1], k, bounds=bounds[1, 1])
+        np.testing.assert_array_equal(one.classes, found.classes[1, 1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="bounds must"):
+        layer.top_k(x, 1, bounds=bounds[0])
+
+
+@pytest.mark.parametrize("k", [1, 3, 7, 20, 40])
+def test_top_k_of_ties(k):
+    """Equal classes come in the order of their frequency."""
+    layer = make()
+    for variable in layer.weights:
+        variable.assign(tf.zeros_like(variable))
+    order = np.lexsort((np.arange(40), -COUNTS))
+    # The head has 8 rows; 3 of them are tails, of 4, 12 and 19 classes.
+    np.testing.assert_array_equal(
+        layer.top_k(make_inputs(2), k).classes, [order[:k]] * 2
+    )
+
+
+@pytest.mark.parametrize("where", ["inputs", "head", "tail"])
+@pytest.mark.parametrize("k", [1, 8, 40])
+def test_top_k_of_nan(where, k):
+    """No class twice, and NaN after all numbers."""
+    layer, x = make(), make_inputs(4)
+    if where == "inputs":
+        x[2, 3] = np.nan
+    else:
+        kernel = layer.head_kernel if where == "head" else layer.tail_kernels[1]
+        kernel.assign(kernel.numpy() * np.nan)
+    found = layer.top_k(x, k)
+    for row in found.classes.numpy():
+        assert len({*row}) == k and row.min() >= 0 and row.max() < 40
+    log_probs = layer.log_probs(x).numpy()
+    log_probs[np.isnan(log_probs)] = -np.inf
+    np.testing.assert_allclose(
+        found.log_probs, -np.sort(-log_probs)[:, :k], rtol=1e-5
+    )
+    if where != "tail":
+        bad = [2] if where == "inputs" else [0, 1, 2, 3]
+        for options in ({}, {"top_k": 3}):
+            drawn = layer.sample(x, 5, seed=1, **options).numpy()
+            assert (drawn[bad] == -1).all()
+
+
+@pytest.mark.parametrize("k", [0, 41])
+def test_bad_k(k):
+    with pytest.raises(ValueError, match=rf"k = {k} is not in \[1, 40\]"):
+        make().top_k(make_inputs(2, 3), k)
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        *((name, {}) for name in SOME),
+        *((name, {"temperature": 1.7}) for name in SOME),
+        ("permuted", {"top_k": 6}),
+        ("permuted", {"top_p": 0.8}),
+    ],
+)
+def test_sample(name, options):
+    """A chi-square test; the same seed draws the same classes."""
+    layer, x = make(name), make_inputs(2)
+    draws = layer.sample(x, 20_000, seed=5, **options)
+    assert draws.dtype == tf.int64
+    restricted = options.keys() & {"top_k", "top_p"}
+    log_probs = dense_log_probs(layer, x, options.get("temperature", 1.0))
+    for log_p, drawn in zip(log_probs, draws.numpy(), strict=True):
+        p = np.exp(log_p)
+        if restricted:
+            order = np.argsort(-p)
+            before = np.cumsum(p[order]) - p[order]
+            kept = before < options.get("top_p", 1)
+            kept &= np.arange(p.size) < options.get("top_k", p.size)
+            p[order[~kept]] = 0
+            p /= p.sum()
+        assert reference.p_value(drawn, p) > 1e-4
+    np.testing.assert_array_equal(
+        layer.sample(x, 20_000, seed=5, **options), draws
+    )
+    other = layer.sample(x, 20_000, seed=6, **options)
+    assert np.mean(other != draws) > 0.3
+
+
+def test_draws_are_independent():
+    """Those of an input, of two inputs alike, and of the head and a tail."""
+    layer = make()
+    x = np.repeat(make_inputs(1), 2, 0)
+    one, other = layer.sample(x, 20_000, seed=(7, 2**40)).numpy()
+    p = np.exp(dense_log_probs(layer, x[:1]))[0]
+    pairs = np.outer(p, p).ravel()
+    for a, b in ((one, other), (one[:-1], one[1:])):
+        assert reference.p_value(a * 40 + b, pairs) > 1e-4
+
+
+def test_bad_sample_arguments():
+    layer, x = make(), make_inputs(2)
+    for options, message in (
+        ({"top_k": 0}, "k = 0"),
+        ({"top_p": 1.5}, "top_p = 1.5 is not in"),
+        ({"top_k": 2, "temperature": 0.0}, "temperature = 0.0 is not"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            layer.sample(x, 3, **options)
+    assert layer.sample(x, 0).shape == [2, 0]
+    assert layer.sample(x[:0], 3).shape == [0, 3]
+
+
+TAILS = {"cutoffs": [5, 20], "tail": [2, Tree.huffman(range(1, 21))]}
+
+
+def inputs():
+    """Some inputs are sure of a class, others of none."""
+    x = make_inputs(60)
+    return x * np.geomspace(0.1, 5, 60, dtype="f4")[:, np.newaxis]
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+@pytest.mark.parametrize("beam_width", [1, 2])
+def test_nothing_pruned_is_exact(k, beam_width):
+    """Some beams leave out nodes, and some of these miss a class."""
+    layer, x = make("permuted", **TAILS), inputs()
+    order = reference.ranking(dense_log_probs(layer, x))[:, :k]
+    exact = layer.top_k(x, k, return_pruned=True)
+    np.testing.assert_array_equal(exact.classes, order)
+    assert not exact.num_pruned.numpy().any()
+    beam = layer.top_k(x, k, beam_width=beam_width, return_pruned=True)
+    assert beam.num_pruned.shape == [60]
+    is_whole = beam.num_pruned.numpy() == 0
+    assert not is_whole.all() and (is_whole.any() or k > 4)
+    classes = beam.classes.numpy()
+    is_same = (classes == order).all(1)
+    assert is_same[is_whole].all()
+    if beam_width == 1:
+        assert not is_same.all()
+    # What a beam finds has its own log-probability, and no class comes twice.
+    log_probs = layer.log_probs(x).numpy()
+    np.testing.assert_allclose(
+        beam.log_probs, np.take_along_axis(log_probs, classes, 1), rtol=1e-5
+    )
+    assert all(np.unique(row).size == k for row in classes)
+
+
+def test_a_sure_shortlist_prunes_nothing():
+    """A tail that cannot hold one of the best classes is not searched."""
+    layer, x = make("permuted", **TAILS), make_inputs(8)
+    bias = layer.head_bias.numpy()
+    bias[:5] += 100
+    layer.head_bias.assign(bias)
+    found = layer.top_k(x, 3, beam_width=1, return_pruned=True)
+    assert not found.num_pruned.numpy().any()
+    np.testing.assert_array_equal(found.classes, layer.top_k(x, 3).classes)
+
+
+def test_wrong_beams():
+    layer = make("permuted", **TAILS)
+    with pytest.raises(ValueError, match="beam_width = 0 is below 1"):
+        layer.top_k(make_inputs(2), 3, beam_width=0)

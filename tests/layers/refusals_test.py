@@ -1,0 +1,312 @@
+"""Wrong arguments and calls of layers: an error with the words that help."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import models, pinned_heads
+from tests.support.in_place_models import make_adaptive
+from tests.support.models import NUM_CLASSES, TREE, WIDTH, make_head
+from tf_hsm import Tree, layers, optimizers
+
+ERRORS = (
+    IndexError,
+    TypeError,
+    ValueError,
+    tf.errors.InvalidArgumentError,
+)
+FLAT = Tree.flat(NUM_CLASSES)
+PRIOR = np.arange(NUM_CLASSES) % 7
+WEIGHTS = np.arange(NUM_CLASSES) / 8
+X = np.random.default_rng(0).normal(size=[11, WIDTH]).astype("f4")
+ONES = np.ones(11, int)
+SETS = np.random.default_rng(1).integers(NUM_CLASSES, size=[11, 4])
+
+
+def head_of(make=make_head, **options):
+    head = make(**options)
+    head.build([None, WIDTH])
+    return head
+
+
+def embedding_softmax(tree=TREE, **options):
+    options = {"num_embeddings": 9, "width": 4, **options}
+    return layers.EmbeddingSoftmax(tree, **options)
+
+
+def label_tree(tree=TREE, **options):
+    return layers.LabelTree(tree, **options)
+
+
+def tied(embedding=None, tree=FLAT, **options):
+    if embedding is None:
+        embedding = keras.layers.Embedding(NUM_CLASSES, WIDTH)
+    return layers.HierarchicalSoftmax(tree, tied_to=embedding, **options)
+
+
+def with_lora():
+    embedding = keras.layers.Embedding(NUM_CLASSES, WIDTH)
+    embedding.build()
+    embedding.enable_lora(2)
+    return embedding
+
+
+COUNTS = tf_hsm.LabelCounts.of(TREE, SETS)
+# The constructor, its options, and words of the error.
+ARGUMENTS = [
+    (make_head, {"label_smoothing": 2}, r"label_smoothing must be in \[0, 1"),
+    (make_head, {"smoothing_prior": PRIOR}, "smoothing_prior is for a label_s"),
+    (
+        make_head,
+        {"label_smoothing": 0.1, "focal_gamma": 1.0},
+        "focal_gamma needs the label's",
+    ),
+    *(
+        (
+            make_head,
+            {"label_smoothing": 0.25, "smoothing_prior": prior},
+            f"smoothing_prior: {words}",
+        )
+        for prior, words in (
+            (PRIOR[:-1], "counts has 29 entries; .* 30 classes"),
+            ([], "counts is empty"),
+            (PRIOR[:, None], "counts must have rank 1"),
+            ("words", "counts must have rank 1"),
+            (PRIOR - 1, "the count of class 0 is -1"),
+            (PRIOR * np.nan, "the count of class 0 is nan"),
+            (PRIOR + np.inf, "the count of class 0 is inf"),
+            (0 * PRIOR, "all counts are zero"),
+        )
+    ),
+    *(
+        (make_head, {"class_weights": weights}, words)
+        for weights, words in (
+            ([1, 2], "one for each class, .30., but"),
+            (
+                np.where(WEIGHTS == 0.375, np.nan, WEIGHTS),
+                "weight of class 3 in class_weights is nan",
+            ),
+            ({0: -1}, "class 0 in .* is -1"),
+            ({1: None}, "class 1 in .* is None"),
+            ({2: "x"}, "class 2 in .* is 'x'"),
+            ({30: 1}, "class 30 is out of range"),
+        )
+    ),
+    (
+        make_head,
+        {"class_weights": WEIGHTS, "node_labels": True},
+        "label may be an inner node",
+    ),
+    (make_head, {"focal_gamma": -1}, "focal_gamma is -1; it must"),
+    (make_head, {"focal_gamma": "x"}, "focal_gamma is 'x'; it must"),
+    (make_head, {"z_loss": 0.1}, "z_loss is for"),
+    (
+        make_head,
+        {"z_loss": 0.1, "devices": ["CPU:0"]},
+        "not possible with devices",
+    ),
+    *(
+        (make_head, {"tree": FLAT, **options}, words)
+        for options, words in (
+            (
+                {"tree": Tree.flat(8), "logit_soft_cap": 2.0},
+                "at least 9 classes",
+            ),
+            ({"logit_soft_cap": -1.0}, "positive number or None"),
+            ({"logit_soft_cap": True}, "positive number or None"),
+            (
+                {"logit_soft_cap": 2.0, "label_smoothing": 0.1},
+                "exclude each other",
+            ),
+            ({"z_loss": 0.1, "focal_gamma": 1.0}, "leave out focal_gamma"),
+            ({"z_loss": -0.1}, "z_loss is -0.1"),
+        )
+    ),
+    (
+        make_head,
+        {"node_labels": True, "devices": ["CPU:0"] * 2},
+        "node_labels is not possible with",
+    ),
+    (make_head, {"use_bias": False, "counts": PRIOR}, "use_bias is False"),
+    (make_head, {"counts": [1, 2]}, "has 2 entries"),
+    *(
+        (make, {"optimizer": wrong}, "optimizer")
+        for make in (make_head, make_adaptive)
+        for wrong in (
+            "adamw",
+            keras.optimizers.SGD(0.1),
+            optimizers.SGD(0.1, momentum=0.9),
+            optimizers.Adagrad(0.1, clipnorm=1.0),
+            3,
+        )
+    ),
+    (make_head, {"optimizer": "Adam"}, "but is 'Adam'"),
+    (
+        make_head,
+        {"optimizer": {"learning_rate": 0.1}},
+        '"class_name".*learning_rate',
+    ),
+    (make_head, {"optimizer": "sgd", "seed": 1.5}, "seed"),
+    (make_head, {"stochastic_rounding": True}, "give the layer an optimizer"),
+    *(
+        (
+            make_head,
+            {"optimizer": "sgd", "stochastic_rounding": wrong},
+            "stochastic_rounding must be a bool",
+        )
+        for wrong in ("yes", "False", 2, 0.5, 1)
+    ),
+    *(
+        (
+            make,
+            {"optimizer": "sgd", "kernel_regularizer": "l2"},
+            "kernel_regularizer is not possible in an update in place",
+        )
+        for make in (make_adaptive, embedding_softmax, label_tree)
+    ),
+    (label_tree, {"tree": 40}, r"must be a tf_hsm\.Tree"),
+    (label_tree, {"tree": pinned_heads.TREE}, r"but a label tree has.*expand"),
+    (
+        label_tree,
+        {"optimizer": optimizers.SGD(0.1, momentum=0.9)},
+        "momentum is not possible",
+    ),
+    (label_tree, {"counts": PRIOR}, r"tf_hsm\.LabelCounts, but is ndarray"),
+    (label_tree, {"counts": COUNTS, "use_bias": False}, "use_bias is False"),
+    (label_tree, {"tree": FLAT, "counts": COUNTS}, "belong to another tree"),
+    (embedding_softmax, {"combiner": "max"}, "combiner must be 'mean' or"),
+    (embedding_softmax, {"devices": ["CPU:0"]}, "devices is not possible"),
+    (embedding_softmax, {"plan": "two"}, "plan is not possible"),
+    (embedding_softmax, {"num_embeddings": 0}, "num_embeddings"),
+    (embedding_softmax, {"width": 0}, "width"),
+    (embedding_softmax, {"padding_id": 1.5}, "padding_id must be an integer"),
+    (embedding_softmax, {"tree": 3}, "tree must be a tf_hsm.Tree"),
+    (
+        embedding_softmax,
+        {"optimizer": keras.optimizers.SGD()},
+        "optimizer must",
+    ),
+    (tied, {"tree": Tree.two_level(NUM_CLASSES)}, "needs tree=Tree.flat"),
+    (tied, {"tree": Tree.flat(9)}, "30 rows, but the tree has 9 classes"),
+    (tied, {"optimizer": "sgd"}, "rows move before the gradient"),
+    (tied, {"devices": ["CPU:0"]}, "one variable"),
+    (tied, {"kernel_regularizer": "l2"}, "embeddings_regularizer"),
+    (tied, {"kernel_constraint": "non_neg"}, "embeddings_constraint"),
+    (
+        tied,
+        {"embedding": keras.layers.Dense(3)},
+        "a keras.layers.Embedding, but is De",
+    ),
+]
+
+
+@pytest.mark.parametrize("make, options, words", ARGUMENTS)
+def test_arguments(make, options, words):
+    with pytest.raises(ERRORS, match=words):
+        make(**options)
+
+
+SYMBOL = keras.Input([WIDTH])
+SEVERAL = {"several_labels": True}
+# Words of the error, and the call.
+CALLS = {
+    f"width 4, but .* width {WIDTH}": lambda: tied().build([None, 4]),
+    "quantized or has LoRA weights": lambda: tied(with_lora()).build(
+        [None, WIDTH]
+    ),
+    "words has no weights yet": lambda: make_head(name="words").top_k(X, 1),
+    "tree has no weights yet": lambda: label_tree(name="tree").top_k(X, 3),
+    "each input has several labels": lambda: label_tree()(X, ONES),
+    r"nodes is not possible .* a plan": lambda: head_of(
+        devices=["CPU:0"] * 2
+    ).log_prob([[1]] * 11, X, nodes=True),
+    r"\(11,\), must have .* \(11, 6\)": lambda: head_of(**SEVERAL)(X, ONES),
+    "labels must be integers": lambda: head_of(**SEVERAL)(X, SETS.astype("f4")),
+    f"outside .0, {NUM_CLASSES}": lambda: head_of(**SEVERAL)(
+        X, SETS + NUM_CLASSES
+    ),
+    "a number for each label, or one for": lambda: head_of(**SEVERAL)(
+        X, SETS, np.ones([11, 3])
+    ),
+    r"of shape \(11, 4, 1\), has more": lambda: head_of(**SEVERAL).loss(
+        SETS, X, np.ones([11, 4, 1])
+    ),
+    "has more dimensions than the losses": lambda: head_of().loss(
+        ONES, X, np.ones([11, 4])
+    ),
+    "must have one number for each input": lambda: label_tree()(
+        X, SETS, np.ones([11, 4])
+    ),
+    "as many for": lambda: head_of(**SEVERAL)(
+        X[:2],
+        tf.ragged.constant([[1, 2], [3]]),
+        tf.ragged.constant([[0.5], [0.2, 0.8]]),
+    ),
+    "KerasTensors as inputs.* here they are inputs and k$": lambda: (
+        make_head().top_k(SYMBOL, keras.Input([]))
+    ),
+    "here they are classes$": lambda: make_head().log_prob(
+        keras.Input([3], dtype="int64"), X
+    ),
+    "classes must be integers": lambda: make_head().log_prob(
+        keras.Input([3]), SYMBOL
+    ),
+    "last dimension of inputs": lambda: make_head().log_probs(
+        keras.Input([None])
+    ),
+    "pinned, but a baseline has.*expand": lambda: tf_hsm.baselines.gather_loss(
+        np.ones([52, 2]), None, [0], np.ones([1, 2]), pinned_heads.TREE
+    ),
+    "pinned, but a baseline .*expand": lambda: tf_hsm.baselines.map_fn_loss(
+        np.ones([52, 2]), None, [0], np.ones([1, 2]), pinned_heads.TREE
+    ),
+    **{
+        rf"k = {k} is outside \[1, 30\]": lambda k=k: head_of().top_k(SYMBOL, k)
+        for k in (0, -1, 31, np.int64(99))
+    },
+    **{
+        rf"k = {k} is outside .1, 30": lambda k=k: head_of().top_k(X, k)
+        for k in (0, -1, 31, np.int64(99))
+    },
+}
+
+
+@pytest.mark.parametrize("words", CALLS)
+def test_calls(words):
+    with pytest.raises(ERRORS, match=words):
+        CALLS[words]()
+
+
+@pytest.mark.parametrize("make", [make_head, make_adaptive])
+def test_an_optimizer_for_two_heads(make):
+    """It is one head's alone; the other would find no slots in it."""
+    optimizer = optimizers.Adagrad(0.1, 0.1)
+    one, other = make(optimizer=optimizer), make(optimizer=optimizer)
+    one(X, ONES)
+    with pytest.raises(ValueError, match="belongs to another layer"):
+        other(X, ONES)
+
+
+@pytest.mark.parametrize(
+    "make", [make_head, make_adaptive, models.sampled_head]
+)
+@pytest.mark.parametrize("in_function", [False, True])
+def test_what_has_no_gradient_says_so(make, in_function):
+    head, x = head_of(make), tf.constant(X)
+
+    def gradient(answer):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(answer(x))
+        return tape.gradient(total, x)
+
+    if in_function:
+        gradient = tf.function(gradient, autograph=False)
+    for answer, message in {
+        lambda x: head.top_k(x, 20).log_probs: "top_k has no gradient: train",
+        lambda x: head.log_prob(SETS, x): "log_prob has no gradient: train",
+    }.items():
+        with pytest.raises(LookupError, match=message):
+            gradient(answer)
