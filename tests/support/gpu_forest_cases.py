@@ -9,8 +9,8 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import oracle
-from tests.support.gpu_cases import FORESTS, build
 from tests.support.gpu_inference_cases import arguments_of
+from tests.support.references import FORESTS, build
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import masks, oracle, references
-from tests.support.gpu_cases import build
 from tests.support.gpu_error_cases import check_broken_tensors
+from tests.support.references import build
 from tf_hsm.ops import top_k
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
