@@ -10,9 +10,9 @@ from tests.support.references import build
 from tests.support.update_rules import built
 
 
-def check_train_step(place, *args, **options):
+def check_train_step(place, rule, name, *args, **options):
     """Two steps in place, each against NumPy; other rows keep all bits."""
-    training.check_steps(*args, place=place, **options)
+    training.check_steps(rule, build(name), *args, place=place, **options)
 
 
 def check_weight_decay(place):
