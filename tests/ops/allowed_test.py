@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import gpu_forest_cases, masks, trees
+from tests.support import masks, references, trees
 from tests.support.references import FORESTS, build
 
 top_k = tf_hsm.hierarchical_softmax_top_k
@@ -21,7 +21,7 @@ def test_renormalized(name, renormalize):
     weights, biases, x = masks.random_arguments(tree)
     options = {"root_log_probs": None}
     if name in FORESTS:
-        _, starts = gpu_forest_cases.problem_of(tree, masks.BATCH, np.float32)
+        starts = references.random_starts(tree, masks.BATCH, np.float32)
         options["root_log_probs"] = starts
     all_classes = tf_hsm.hierarchical_softmax_log_probs(
         weights, biases, x, tree, **options

@@ -16,7 +16,6 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import (
-    forests,
     gpu_forest_cases,
     gpu_inference_cases,
     masks,
@@ -48,7 +47,7 @@ def random_starts(tree, batch, dtype):
     """Log-probabilities of the roots, `[batch, roots]`; None for a tree."""
     if tree.num_roots == 1:
         return None
-    return gpu_forest_cases.problem_of(tree, batch, dtype)[1]
+    return references.random_starts(tree, batch, dtype)
 
 
 def all_starts(tree, batch, dtype):
@@ -62,23 +61,22 @@ def some_k(tree):
 
 
 @pytest.mark.parametrize(
-    "name, dtype, shape, nodes, parameter, graph",
+    "name, dtype, shape, nodes, parameter, graph, has_starts",
     all_pairs(
-        NAMES, DTYPES, [(5, 3), (67, 33)], [False, True], KINDS, [False, True]
+        NAMES,
+        DTYPES,
+        [(5, 3), (67, 33)],
+        [False, True],
+        KINDS,
+        [False, True],
+        [False, True],
     ),
 )
-def test_log_probs(name, shape, dtype, nodes, parameter, graph):
+def test_log_probs(name, dtype, shape, nodes, parameter, graph, has_starts):
+    has_starts = has_starts and name in FORESTS
     gpu_inference_cases.check_log_probs(
-        HERE, name, shape, dtype, nodes, parameter, graph
+        HERE, name, shape, dtype, nodes, parameter, graph, has_starts
     )
-
-
-@pytest.mark.parametrize(
-    "name, dtype, nodes, has_starts",
-    all_pairs(FORESTS, DTYPES, [False, True], [False, True]),
-)
-def test_log_probs_of_forests(name, dtype, nodes, has_starts):
-    gpu_forest_cases.check_log_probs(HERE, name, dtype, nodes, has_starts)
 
 
 def test_a_chain_of_10000_levels():
@@ -150,40 +148,6 @@ def test_finite_differences(name, argument, nodes):
     numeric = oracle.finite_differences(total, getattr(problem, argument))
     error = np.linalg.norm(numeric - analytic)
     assert error <= 1e-6 * np.linalg.norm(analytic)
-
-
-@pytest.mark.parametrize(
-    "name, seed, dtype",
-    all_pairs(list(forests.TREES), range(2), [np.float64, np.float32]),
-)
-def test_a_cut_tree_has_the_answers_of_the_tree(name, seed, dtype):
-    """Its top's log-probabilities of roots are where the forest begins."""
-    tree = forests.TREES[name]()
-    cut = forests.cut(tree, forests.some_rows(tree, seed), seed)
-    problem = oracle.random_problem(tree, 6, 11, dtype, seed)
-    rows = np.arange(tree.num_rows)
-    top_row_of = {row: i for i, row in enumerate(cut.top_rows)}
-    roots = [top_row_of[row] for row in cut.roots]
-    upstream = np.random.default_rng(seed).normal(size=(6, tree.num_rows))
-    upstream = upstream.astype(dtype)
-    x = tf.Variable(problem.inputs)
-
-    def part(structure, rows, **options):
-        of_part = problem.weights[rows], problem.biases[rows], x, structure
-        return log_probs(*of_part, nodes=True, **options)
-
-    with tf.GradientTape() as tape:
-        top = part(cut.top, cut.top_rows)
-        starts = tf.gather(top, roots, axis=-1)
-        below = part(cut.forest, cut.rows, root_log_probs=starts)
-        values = tf.concat([top, below], -1)
-    rows = np.append(cut.top_rows, cut.rows)
-    dx = tape.gradient(values, x, output_gradients=upstream[:, rows])
-    want, bound = reference.node_log_probs(tree, problem)
-    reference.assert_near(values, want[:, rows], bound[:, rows])
-    want, bound = reference.gradients(tree, problem, upstream)
-    # Two parts, each rounded.
-    reference.assert_near(dx, want.dx, 2 * bound.dx)
 
 
 @pytest.mark.parametrize(
@@ -505,7 +469,7 @@ def test_roots_of_no_probability():
     starts = random_starts(forest, 9, np.float32)
     starts[:, 0] = -np.inf
     n = forest.num_classes
-    is_left = gpu_forest_cases.roots_of_rows(forest)[forest.class_rows] != 0
+    is_left = references.roots_of_rows(forest)[forest.class_rows] != 0
     for bounds in (None, np.full(9, -np.inf, np.float32)):
         result = top_k(
             *arguments, forest, n, root_log_probs=starts, bounds=bounds

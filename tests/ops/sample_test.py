@@ -9,14 +9,13 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import inference_reference as reference
 from tests.support import (
-    gpu_forest_cases,
     masks,
     oracle,
     references,
     trees,
 )
-from tests.support import inference_reference as reference
 from tests.support.inference_reference import p_value
 from tests.support.pairs import all_pairs
 from tests.support.references import FORESTS, NAMES, build
@@ -56,7 +55,7 @@ def class_probs(tree, problem, starts=None):
     nodes, _ = references.node_log_probs(tree, problem)
     if starts is not None:
         starts = starts - np.log(np.exp(starts).sum(-1, keepdims=True))
-        nodes = nodes + starts[:, gpu_forest_cases.roots_of_rows(tree)]
+        nodes = nodes + starts[:, references.roots_of_rows(tree)]
     return np.exp(reference.by_class(tree, nodes))
 
 
@@ -259,7 +258,7 @@ def test_every_tree(name, dtype, options, temperature, is_masked):
         mask[:, 0] = True
         given["allowed"] = masks.padded(mask)
     if name in FORESTS:
-        _, starts = gpu_forest_cases.problem_of(tree, 3, dtype)
+        starts = references.random_starts(tree, 3, dtype)
         given["root_log_probs"] = starts
     draw = functools.partial(
         sample,

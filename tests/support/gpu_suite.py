@@ -223,13 +223,20 @@ EMULATED = [
         gpu_inference_cases.check_leading_shapes,
         rows=[([],), ([0],), ([2, 3],), ([3, 0],)],
     ),
-    *cases(gpu_forest_cases.check_log_probs, FORESTS, DTYPES, [False, True]),
     *cases(
-        gpu_forest_cases.check_log_probs,
+        gpu_inference_cases.check_log_probs,
         FORESTS,
+        [((7, 5),)],
+        DTYPES,
+        [(False,), (True, tf.Variable)],
+        has_starts=True,
+    ),
+    *cases(
+        gpu_inference_cases.check_log_probs,
+        FORESTS,
+        [((7, 5),)],
         [np.float32],
-        [True],
-        [False],
+        [(True, tf.Variable)],
     ),
     *cases(
         gpu_forest_cases.check_given_classes,
@@ -373,11 +380,13 @@ def on_gpus(needs_cublas):
             marks=needs_cublas,
         ),
         *cases(
-            gpu_forest_cases.check_log_probs,
+            gpu_inference_cases.check_log_probs,
             FORESTS,
+            [((7, 5),)],
             DTYPES,
-            [False, True],
+            [(False,), (True, tf.Variable)],
             marks=needs_cublas,
+            has_starts=True,
         ),
         *cases(
             gpu_forest_cases.check_given_classes, FORESTS, DTYPES, [np.int64]

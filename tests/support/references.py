@@ -5,6 +5,8 @@ Weights, biases and their gradients have a row for each row of the weights.
 
 import functools
 
+import numpy as np
+
 from tests.support import forests, inference_reference, oracle, pinned, trees
 
 # Forests, each below some rows of a tree.
@@ -27,6 +29,20 @@ def build(name):
 def random_problem(tree, batch, dim, dtype, seed=0):
     """As `oracle.random_problem`."""
     return _of(tree).random_problem(tree, batch, dim, dtype, seed)
+
+
+def random_starts(forest, batch, dtype, seed=0):
+    """Draws log-probabilities of the roots, `[batch, roots]`."""
+    rng = np.random.default_rng(seed)
+    starts = 2 * rng.normal(size=[batch, forest.num_roots]) - 3
+    return starts.astype(oracle.accumulator(dtype))
+
+
+def roots_of_rows(forest):
+    """Returns `[R]`, the root that each row is below."""
+    return (
+        np.searchsorted(forest.root_groups, forest.row_groups, side="right") - 1
+    )
 
 
 def hierarchical_softmax(tree, problem, **options):
