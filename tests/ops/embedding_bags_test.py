@@ -74,29 +74,21 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
 
 
 @pytest.mark.parametrize(
-    "rule, dtype, combiner, has_weights",
+    "rule, dtype, combiner, has_weights, shape, count",
     all_pairs(
         list(OPTIMIZERS),
         [np.float64, np.float32, ml_dtypes.bfloat16],
         ["mean", "sum"],
         [False, True],
+        # Vectors of several work items, of one, and too many to be summed.
+        [(BATCH, 20), (2100, 9)],
+        [COUNT, 500, 5000],
     ),
 )
-def test_as_look_up_step_and_update(rule, combiner, has_weights, dtype):
-    check_step(PROBLEM, rule, combiner, has_weights, dtype)
-
-
-@pytest.mark.parametrize(
-    "rule, count, combiner",
-    all_pairs(list(OPTIMIZERS), [COUNT, 500, 5000], ["mean", "sum"]),
-)
-def test_many_bags(count, rule, combiner):
-    """Vectors of several work items, of one, and too many to be summed."""
-    problem = wide_problem(TREE, (2100, 9))
-    check_step(problem, rule, combiner, True, np.float64, count)
-
-
-def check_step(problem, rule, combiner, has_weights, dtype, count=COUNT):
+def test_as_look_up_step_and_update(
+    rule, dtype, combiner, has_weights, shape, count
+):
+    problem = wide_problem(TREE, shape)
     bags, weights = draw_bags(batch=problem.labels.size, count=count)
     weights = weights if has_weights else None
     one, several = (variables_of(problem, dtype, count=count) for _ in range(2))
