@@ -26,8 +26,8 @@ if command -v nvcc >/dev/null; then
 fi
 step configure env TF_HSM_CUDA=0 ./configure.sh
 step 'asan and ubsan' bazel test --config=asan --config=ubsan //cc/... \
-  //tests/ops:{every_op,hostile,hostile_forest,hostile_inference}_test \
-  //tests/ops:{embedding_bags,label_tree,masks,node_labels,pinned,pinned_answers}_test
+  //tests/ops:{every_op,hostile,refusals}_test \
+  //tests/ops:{allowed,answers,conformance,embedding_bags,label_tree}_test
 step tsan bazel test --config=tsan //cc/...
 
 # New inputs are kept, and what fails is written to the folder of the target.

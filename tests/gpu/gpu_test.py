@@ -8,23 +8,12 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import (
-    gpu_cases,
-    gpu_checks,
-    gpu_error_cases,
-    gpu_forest_cases,
-    gpu_inference_cases,
-    gpu_step_cases,
-    oracle,
-    private,
-    training,
-)
+from tests.support import gpu_cases, gpu_suite, oracle, private
 from tests.support.evaluation import assert_within, dense
-from tests.support.pairs import all_pairs
-from tests.support.update_rules import ON_GPUS
+from tests.support.places import Place
+from tests.support.references import build
 
-GPU = gpu_cases.Place("GPU:0")
-TREES = [*gpu_cases.trees.CATALOGUE, *gpu_cases.PINNED]
+GPU = Place("GPU:0")
 
 
 def why_skipped():
@@ -58,200 +47,17 @@ needs_cublas = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129), (252, 50)])
-@pytest.mark.parametrize("name", [*TREES, *gpu_cases.FORESTS])
-def test_loss(name, shape, dtype):
-    gpu_cases.check_loss(GPU, name, shape, dtype)
-
-
-@pytest.mark.parametrize("smoothing, to_prior", gpu_cases.SMOOTHED)
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("shape", [(5, 3), (252, 50)])
 @pytest.mark.parametrize(
-    "name", ["random", "one_huge_group", *gpu_cases.PINNED, *gpu_cases.FORESTS]
+    "check, arguments, options", gpu_suite.on_gpus(needs_cublas)
 )
-def test_smoothed_labels(name, shape, dtype, smoothing, to_prior):
-    gpu_cases.check_loss(
-        GPU,
-        name,
-        shape,
-        dtype,
-        label_smoothing=smoothing,
-        to_prior=to_prior,
-    )
-
-
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-def test_loss_in_a_function(dtype):
-    gpu_cases.check_loss(GPU, "random", (17, 33), dtype, graph=True)
-
-
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-def test_a_chain_of_10000_levels(dtype):
-    gpu_cases.check_loss(GPU, "chain_10000", (3, 5), dtype)
-
-
-@pytest.mark.parametrize("leading_shape", [[], [6], [2, 3], [0], [3, 0]])
-@pytest.mark.parametrize("has_biases", [True, False])
-def test_shapes(has_biases, leading_shape):
-    gpu_cases.check_shapes(GPU, leading_shape, has_biases)
-
-
-@pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-def test_bad_labels(dtype, label_dtype):
-    gpu_error_cases.check_bad_labels(GPU, dtype, label_dtype)
-
-
-@pytest.mark.parametrize("ignore_class", [-1, 3])
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-def test_ignored(dtype, ignore_class):
-    gpu_cases.check_ignored(GPU, dtype, ignore_class)
-
-
-@pytest.mark.parametrize("check", gpu_checks.CHECKS)
-def test_checks(check):
-    check(GPU)
-
-
-@pytest.mark.parametrize("case", gpu_error_cases.BROKEN_TREES)
-def test_broken_trees(case):
-    gpu_error_cases.check_broken_trees(GPU, *case)
-
-
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("has_biases", [True, False])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "two_level_1013",
-        "binary_37",
-        "chain_50",
-        "one_huge_group",
-        "pinned huffman_203",
-    ],
-)
-@pytest.mark.parametrize("rule", ON_GPUS)
-def test_train_step(rule, name, has_biases, dtype):
-    gpu_step_cases.check_train_step(
-        GPU, rule, name, (67, 33), dtype, has_biases
-    )
-
-
-@pytest.mark.parametrize(
-    "rule, name, dtype, label_smoothing",
-    all_pairs(
-        ON_GPUS,
-        ["random", "pinned huffman_203", "below huffman_3"],
-        gpu_cases.DTYPES,
-        [0.0, 0.25],
-    ),
-)
-def test_step_from_a_state(rule, name, dtype, label_smoothing):
-    gpu_step_cases.check_train_step(
-        GPU,
-        rule,
-        name,
-        (67, 33),
-        dtype,
-        True,
-        label_smoothing=label_smoothing,
-        make=training.after_loss,
-    )
-
-
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("name", ["two_level_1013", "pinned huffman_203"])
-def test_train_step_by_smoothed_labels(name, dtype):
-    gpu_step_cases.check_train_step(
-        GPU, "lazy_adam", name, (67, 33), dtype, True, label_smoothing=0.25
-    )
-
-
-def test_train_step_in_a_function():
-    gpu_step_cases.check_train_step(
-        GPU, "lazy_adam", "random", (20, 9), np.float32, True, graph=True
-    )
-
-
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize(
-    "name", ["random", "two_level_100", "two_level_1013", "one_huge_group"]
-)
-def test_states(name, dtype):
-    gpu_error_cases.check_states(GPU, name, dtype)
-
-
-@needs_cublas
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129)])
-@pytest.mark.parametrize("name", TREES)
-def test_log_probs(name, shape, dtype):
-    check = gpu_inference_cases.check_log_probs
-    check(GPU, name, shape, dtype, nodes=False, parameter=tf.Variable)
-    check(GPU, name, shape, dtype, nodes=True)
-
-
-@needs_cublas
-def test_log_probs_in_a_function():
-    gpu_inference_cases.check_log_probs(
-        GPU, "random", (17, 33), np.float32, nodes=False, graph=True
-    )
-
-
-@pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("name", TREES)
-def test_given_classes(name, dtype, label_dtype):
-    gpu_inference_cases.check_given_classes(
-        GPU, name, (20, 33), dtype, 7, label_dtype
-    )
-
-
-@pytest.mark.parametrize("lists", [1, 7])
-@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
-@pytest.mark.parametrize("name", TREES)
-def test_allowed(name, dtype, lists):
-    gpu_inference_cases.check_allowed(GPU, name, dtype, lists, tf.Variable)
-
-
-@pytest.mark.parametrize("kind", [None, "ties"])
-@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
-@pytest.mark.parametrize("name", TREES)
-def test_top_k(name, dtype, kind):
-    gpu_inference_cases.check_top_k(
-        GPU, name, (20, 33), dtype, tf.Variable, kind
-    )
-
-
-@pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
-@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
-@pytest.mark.parametrize("name", TREES)
-def test_sample(name, dtype, options):
-    gpu_inference_cases.check_sample(GPU, name, dtype, 5000, **options)
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_sample_of_float64(name):
-    gpu_inference_cases.check_sample(GPU, name, np.float64, 5000)
-
-
-@needs_cublas
-@pytest.mark.parametrize("leading", [[], [0], [2, 3], [3, 0]])
-def test_leading_shapes(leading):
-    gpu_inference_cases.check_leading_shapes(GPU, leading)
-
-
-@pytest.mark.parametrize("case", gpu_inference_cases.BROKEN_TREES)
-def test_broken_trees_for_walks_down(case):
-    gpu_inference_cases.check_broken_trees(GPU, *case)
+def test_cases(check, arguments, options):
+    check(GPU, *arguments, **options)
 
 
 @pytest.mark.parametrize("of_op, elsewhere", [("CPU:0", None), (None, "CPU:0")])
 def test_a_gradient_runs_where_its_loss_did(of_op, elsewhere):
     """What a loss keeps for its gradient is for one kind of device."""
-    tree = gpu_cases.build("random")
+    tree = build("random")
     problem = oracle.random_problem(tree, 20, 9, np.float32)
     weights = tf.constant(problem.weights)
     inputs = tf.constant(problem.inputs)
@@ -260,7 +66,7 @@ def test_a_gradient_runs_where_its_loss_did(of_op, elsewhere):
         with tf.GradientTape() as tape:
             tape.watch([weights, inputs])
             with tf.device(of_op):
-                losses = gpu_cases.tf_hsm.hierarchical_softmax_loss(
+                losses = tf_hsm.hierarchical_softmax_loss(
                     weights, problem.biases, problem.labels, inputs, tree
                 )
         with tf.device(elsewhere):
@@ -277,12 +83,12 @@ def test_a_gradient_runs_where_its_loss_did(of_op, elsewhere):
 
 def test_weights_on_the_cpu():
     """What has no GPU kernel runs where the weights are."""
-    tree = gpu_cases.build("random")
+    tree = build("random")
     problem = oracle.random_problem(tree, 5, 3, np.float64)
     with tf.device("CPU:0"):
         variables = tf.Variable(problem.weights), tf.Variable(problem.biases)
     tensors = tf.constant(problem.weights), tf.constant(problem.biases)
-    find = gpu_cases.tf_hsm.hierarchical_softmax_top_k
+    find = tf_hsm.hierarchical_softmax_top_k
     for parameters in (variables, tensors):
         for options in ({}, {"beam_width": 2}):
             found = find(*parameters, problem.inputs, tree, 3, **options)
@@ -292,7 +98,7 @@ def test_weights_on_the_cpu():
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 def test_the_same_bits_again(dtype):
-    tree = gpu_cases.build("two_level_1013")
+    tree = build("two_level_1013")
     problem = oracle.random_problem(tree, 300, 70, dtype)
     one, other = (dense(gpu_cases.solve(GPU, tree, problem)) for _ in range(2))
     for field in ("loss", "dx", "dw", "db"):
@@ -305,7 +111,7 @@ def test_the_same_bits_again(dtype):
 @pytest.mark.parametrize("name", ["flat", "two_level_1013", "binary_37"])
 def test_tensor_cores(name, dtype):
     """Far below the bounds of single numbers, where errors do not add up."""
-    tree = gpu_cases.build(name)
+    tree = build(name)
     problem = oracle.random_problem(tree, 252, 50, dtype)
     expected, _ = oracle.hierarchical_softmax(tree, problem)
     actual = dense(gpu_cases.solve(GPU, tree, problem))
@@ -328,12 +134,12 @@ def test_tensor_cores(name, dtype):
 )
 def test_shapes_that_do_not_fit(change, message):
     """Shapes are known to the host: they are errors as on the CPU."""
-    tree = gpu_cases.build("random")
+    tree = build("random")
     problem = oracle.random_problem(tree, 5, 3, np.float32)
     arguments = change(
         problem.weights, problem.biases, problem.labels, problem.inputs
     )
-    loss = gpu_cases.tf_hsm.hierarchical_softmax_loss
+    loss = tf_hsm.hierarchical_softmax_loss
     with (
         tf.device(GPU.device),
         pytest.raises(tf.errors.InvalidArgumentError, match=message),
@@ -374,29 +180,3 @@ def test_fit(in_place):
     on_gpu, on_cpu = (losses_of_fit(d, in_place) for d in ("GPU:0", "CPU:0"))
     np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-4)
     assert on_gpu[-1] < on_gpu[0]
-
-
-@needs_cublas
-@pytest.mark.parametrize("nodes", [False, True])
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("name", gpu_cases.FORESTS)
-def test_log_probs_of_forests(name, dtype, nodes):
-    gpu_forest_cases.check_log_probs(GPU, name, dtype, nodes)
-
-
-@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("name", gpu_cases.FORESTS)
-def test_given_classes_of_forests(name, dtype):
-    gpu_forest_cases.check_given_classes(GPU, name, dtype, np.int64)
-
-
-@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
-@pytest.mark.parametrize("name", gpu_cases.FORESTS)
-def test_top_k_of_forests(name, dtype):
-    gpu_forest_cases.check_top_k(GPU, name, dtype)
-
-
-@pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
-@pytest.mark.parametrize("name", gpu_cases.FORESTS)
-def test_sample_of_forests(name, options):
-    gpu_forest_cases.check_sample(GPU, name, np.float32, **options)

@@ -91,23 +91,6 @@ def test_recomputed_steps(name, graph):
         np.testing.assert_array_equal(one, other)
 
 
-def test_recomputed_losses():
-    """Without an optimizer of its own the gradients are the usual ones."""
-    head = heads_by_name.built("HierarchicalSoftmax")
-    x = heads_by_name.inputs("HierarchicalSoftmax")
-
-    def loss(x):
-        return tf.reduce_mean(head(x, Y))
-
-    found = []
-    for function in (loss, tf.recompute_grad(loss)):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            value = function(x)
-        found.append(tape.gradient(value, x))
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
-
-
 def test_sharded_variables():
     """What a `variable_partitioner` makes of the weights."""
     half = TREE.num_rows // 2

@@ -1,122 +1,97 @@
-"""The op's loss against the NumPy oracle: trees, types, shapes, ignored labels.
+"""Losses and steps against the NumPy oracle: one table of all that they take.
 
-That of the baselines is in `baselines_test`.
+Trees, forests and pinned trees; types, shapes, labels, options. The loss of
+the baselines is in `baselines_test`, and that of label trees in
+`label_tree_test`.
 """
 
-import functools
-
+import keras
 import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, trees
-from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support import oracle, references, trees
+from tests.support.evaluation import assert_within, check_loss, dense, evaluate
 from tests.support.pairs import all_pairs
+from tests.support.references import NAMES, build
+from tests.support.training import COUNT, after_loss, check_steps, in_place
+from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import baselines
 
-OPS = {
-    "op": (tf_hsm.hierarchical_softmax_loss, tf.constant),
-    "op_on_variable": (tf_hsm.hierarchical_softmax_loss, tf.Variable),
-}
+loss = tf_hsm.hierarchical_softmax_loss
+
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
-
-SHAPES = [(1, 1), (5, 3), (17, 33), (67, 129), (252, 50)]  # (B, D)
-
-FINITE_DIFFERENCE_TREES = [
-    "two_level_7",
-    "binary_37",
-    "random",
-    "chain_50",
-    "single_class",
+# (B, D) and biases. Few examples update a group at once, many in parts.
+FORMS = [
+    ((1, 1), True),
+    ((5, 3), False),
+    ((17, 33), True),
+    ((67, 129), True),
+    ((252, 50), True),
 ]
-
-build = functools.cache(lambda name: {**trees.CATALOGUE, **trees.DEEP}[name]())
-
-
-@functools.cache
-def solved(name, shape, dtype, has_biases=True):
-    """Returns a problem on a tree, its solution, and the error bounds."""
-    tree = build(name)
-    problem = oracle.random_problem(tree, *shape, dtype, seed=sum(shape))
-    if not has_biases:
-        problem = problem.replace(biases=None)
-    return problem, *oracle.hierarchical_softmax(tree, problem)
+# Shares of label smoothing, and whether it is towards a prior.
+SMOOTHED = [(0.0, False), (0.25, False), (0.25, True), (1.0, True)]
+WAYS = {"in place": in_place, "from a state": after_loss, "looked up": None}
 
 
-def assert_exactly_the_touched_rows(result, tree, labels):
-    """Asserts that the slices are unique, sorted, and no row too many."""
-    expected = oracle.touched_rows(tree, labels)
-    for gradient in (result.dw, result.db):
-        assert isinstance(gradient, tf.IndexedSlices)
-        np.testing.assert_array_equal(gradient.indices, expected)
-        assert gradient.values.shape[0] == len(expected)
-
-
-@pytest.mark.parametrize(
-    "name, shape, dtype", all_pairs(list(trees.CATALOGUE), SHAPES, DTYPES)
-)
-def test_ops(name, shape, dtype):
-    tree = build(name)
-    problem, expected, bound = solved(name, shape, dtype)
-    for i, (loss, parameter) in enumerate(OPS.values()):
-        # Both types of labels with both forms, over the trees.
-        swaps = list(trees.CATALOGUE).index(name) % 2
-        result = evaluate(
-            loss,
-            tree,
-            problem,
-            parameter=parameter,
-            label_dtype=[np.int32, np.int64][(i + swaps) % 2],
-        )
-        assert result.loss.dtype == oracle.accumulator(dtype)
-        assert_within(dense(result), expected, bound)
-        assert_exactly_the_touched_rows(result, tree, problem.labels)
-
-
-@pytest.mark.parametrize("name", trees.CATALOGUE)
-@pytest.mark.parametrize("implementation", OPS)
-def test_float32_loss_is_that_of_gather_to_1e_5(implementation, name):
-    loss, parameter = OPS[implementation]
-    tree = build(name)
-    problem, *_ = solved(name, (67, 129), np.float32)
-    arguments = (
-        parameter(problem.weights),
-        parameter(problem.biases),
-        problem.labels,
-        problem.inputs,
-        tree,
+def random_problem(tree, shape, dtype, smoothed=SMOOTHED[0], has_biases=True):
+    """A problem with label smoothing."""
+    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
+    share, to_prior = smoothed
+    structure = getattr(tree, "structure", tree)
+    return problem.replace(
+        label_smoothing=share,
+        smoothing_prior=oracle.random_prior(structure) if to_prior else None,
+        biases=problem.biases if has_biases else None,
     )
-    gather = baselines.gather_loss(*arguments).numpy()
-    error = np.linalg.norm(loss(*arguments).numpy() - gather)
-    # Relative to the norm: a loss near 0 is a difference of larger logits.
-    assert error <= 1e-5 * np.linalg.norm(gather)
 
 
 @pytest.mark.parametrize(
-    "implementation, dtype", list(zip(2 * list(OPS), DTYPES, strict=True))
-)
-def test_a_chain_of_10000_levels(implementation, dtype):
-    loss, parameter = OPS[implementation]
-    tree = build("chain_10000")
-    problem, expected, bound = solved("chain_10000", (3, 5), dtype)
-    result = evaluate(loss, tree, problem, parameter=parameter)
-    assert_within(dense(result), expected, bound)
-    assert_exactly_the_touched_rows(result, tree, problem.labels)
-
-
-@pytest.mark.parametrize(
-    "leading_shape, graph, has_biases, implementation",
+    "name, dtype, form, smoothed, nodes, graph, ignore_class",
     all_pairs(
-        [[], [6], [2, 3], [0], [3, 0]], [False, True], [True, False], list(OPS)
+        NAMES,
+        DTYPES,
+        FORMS,
+        SMOOTHED,
+        [False, True],
+        [False, True],
+        [None, -1, 3, [-1, 3], (7, -(2**31), 2**31 - 1), []],
     ),
 )
-def test_leading_shapes(implementation, has_biases, leading_shape, graph):
-    loss, parameter = OPS[implementation]
-    batch = int(np.prod(leading_shape))
-    problem, expected, bound = solved(
-        "random", (batch, 7), np.float64, has_biases
+def test_ops(name, dtype, form, smoothed, nodes, graph, ignore_class):
+    tree, (shape, has_biases) = build(name), form
+    labelled = trees.OfRows(tree) if nodes else tree
+    problem = random_problem(labelled, shape, dtype, smoothed, has_biases)
+    ignored = [] if ignore_class is None else np.ravel(ignore_class)
+    for i, label in enumerate(ignored):
+        problem.labels[i :: 3 * len(ignored)] = label
+    check_loss(
+        tree, problem, nodes=nodes, graph=graph, ignore_class=ignore_class
+    )
+
+
+@pytest.mark.parametrize("nodes, dtype", all_pairs([False, True], DTYPES))
+def test_a_chain_of_10000_levels(nodes, dtype):
+    tree = build("chain_10000")
+    labelled = trees.OfRows(tree) if nodes else tree
+    check_loss(tree, random_problem(labelled, (3, 5), dtype), nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    "leading_shape, graph, has_biases, parameter",
+    all_pairs(
+        [[], [6], [2, 3], [0], [3, 0]],
+        [False, True],
+        [True, False],
+        [tf.constant, tf.Variable],
+    ),
+)
+def test_leading_shapes(leading_shape, graph, has_biases, parameter):
+    shape = int(np.prod(leading_shape)), 7
+    problem = random_problem(
+        build("random"), shape, np.float64, has_biases=has_biases
     )
     result = evaluate(
         loss,
@@ -128,113 +103,143 @@ def test_leading_shapes(implementation, has_biases, leading_shape, graph):
     )
     assert result.loss.shape == leading_shape
     assert result.dx.shape == [*leading_shape, 7]
-    assert_within(dense(result), expected, bound)
-
-
-@pytest.mark.parametrize("ignore_class", [-1, 3])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("implementation", OPS)
-def test_ignored_examples_count_for_nothing(
-    implementation, dtype, ignore_class
-):
-    loss, parameter = OPS[implementation]
-    tree = build("random")
-    problem = oracle.random_problem(tree, 20, 9, dtype)
-    problem.labels[::3] = ignore_class
-    expected, bound = oracle.hierarchical_softmax(tree, problem, ignore_class)
-    problem.inputs[::3] = np.nan
-    result = evaluate(
-        loss, tree, problem, parameter=parameter, ignore_class=ignore_class
-    )
-    actual = dense(result)
-    assert_within(actual, expected, bound)
-    assert not actual.loss[::3].any()
-    assert not actual.dx[::3].any()
-    np.testing.assert_array_equal(
-        result.dw.indices,
-        oracle.touched_rows(tree, problem.labels, ignore_class),
-    )
-
-
-@pytest.mark.parametrize("graph", [False, True])
-@pytest.mark.parametrize("several", [[-1, 3], (7, -(2**63), 2**40), [3], []])
-@pytest.mark.parametrize("implementation", OPS)
-def test_several_labels_are_ignored(implementation, several, graph):
-    """As one label in the place of all of them would be."""
-    loss, parameter = OPS[implementation]
-    tree = build("random")
-    problem = oracle.random_problem(tree, 20, 9, np.float32)
-    ignored = np.arange(20) % 3 < len(several)
-    for i in np.flatnonzero(ignored):
-        problem.labels[i] = several[i % len(several)]
-    if several:
-        ignored = np.isin(problem.labels, several)
-    alike = problem.replace(labels=np.where(ignored, -1, problem.labels))
-    expected, bound = oracle.hierarchical_softmax(tree, alike, -1)
-    problem.inputs[ignored] = np.nan
-    result = evaluate(
-        loss,
-        tree,
-        problem,
-        parameter=parameter,
-        ignore_class=several,
-        graph=graph,
-    )
-    assert_within(dense(result), expected, bound)
-    np.testing.assert_array_equal(
-        result.dw.indices, oracle.touched_rows(tree, alike.labels, -1)
-    )
-
-
-@pytest.mark.parametrize("implementation", OPS)
-def test_ignored_labels_are_integers(implementation):
-    """Anything else is an error rather than ignored."""
-    loss, _ = OPS[implementation]
-    tree = build("random")
-    problem = oracle.random_problem(tree, 2, 3, np.float32)
-    for wrong in (1.0, [1, 2.5], "3", [[1]]):
-        with pytest.raises(TypeError, match="integer"):
-            evaluate(loss, tree, problem, ignore_class=wrong)
+    expected = oracle.hierarchical_softmax(build("random"), problem)
+    assert_within(dense(result), *expected)
 
 
 @pytest.mark.parametrize("scale", [100.0, 1e4])
 @pytest.mark.parametrize("name", ["two_level_100", "huffman_2ary"])
-@pytest.mark.parametrize("implementation", OPS)
-def test_large_logits(implementation, name, scale):
-    loss, parameter = OPS[implementation]
-    tree = build(name)
-    problem = oracle.random_problem(tree, 20, 9, np.float32)
-    problem = problem.replace(weights=np.float32(scale) * problem.weights)
-    result = evaluate(loss, tree, problem, parameter=parameter)
-    assert_within(dense(result), *oracle.hierarchical_softmax(tree, problem))
+def test_large_logits(name, scale):
+    problem = random_problem(build(name), (20, 9), np.float32)
+    check_loss(
+        build(name),
+        problem.replace(weights=np.float32(scale) * problem.weights),
+    )
+
+
+@pytest.mark.parametrize("batch", [40, 3000])
+@pytest.mark.parametrize(
+    "make, smoothed",
+    [
+        (lambda: tf_hsm.Tree.balanced(900, [3, 300]), (0.25, True)),
+        (lambda: tf_hsm.Tree.balanced(500, 2).pin(), (0.0, False)),
+    ],
+)
+def test_wide_rows_of_a_large_gradient(make, smoothed, batch):
+    """Where the backward makes the probabilities again, and streams."""
+    tree = make()
+    problem = random_problem(tree, (batch, 40), np.float32, smoothed)
+    check_loss(tree, problem, [tf.Variable])
+
+
+@pytest.mark.parametrize("name", trees.KINDS)
+def test_float32_loss_is_that_of_gather_to_1e_5(name):
+    problem = random_problem(build(name), (67, 129), np.float32)
+    arguments = (
+        problem.weights,
+        problem.biases,
+        problem.labels,
+        problem.inputs,
+        build(name),
+    )
+    gather = baselines.gather_loss(*arguments).numpy()
+    error = np.linalg.norm(loss(*arguments).numpy() - gather)
+    # Relative to the norm: a loss near 0 is a difference of larger logits.
+    assert error <= 1e-5 * np.linalg.norm(gather)
 
 
 @pytest.mark.parametrize(
-    "name, argument, implementation",
+    "name, argument, smoothed",
     all_pairs(
-        FINITE_DIFFERENCE_TREES, ["inputs", "weights", "biases"], list(OPS)
+        ["two_level_7", "random", "chain_50", "single_class", "below ragged"],
+        ["inputs", "weights", "biases"],
+        SMOOTHED,
     ),
 )
-def test_finite_differences(implementation, name, argument):
-    loss, parameter = OPS[implementation]
+def test_finite_differences(name, argument, smoothed):
     tree = build(name)
-    problem = oracle.random_problem(tree, 4, 3, np.float64)
-    gradients = dense(evaluate(loss, tree, problem, parameter=parameter))
+    problem = random_problem(tree, (4, 3), np.float64, smoothed)
+    gradients = dense(evaluate(loss, tree, problem))
     field = {"inputs": "dx", "weights": "dw", "biases": "db"}[argument]
     analytic = getattr(gradients, field)
 
     def total(array):
         changed = problem.replace(**{argument: array})
-        losses = loss(
-            tf.constant(changed.weights),
-            tf.constant(changed.biases),
-            changed.labels,
-            changed.inputs,
-            tree,
-        )
+        losses = evaluate(loss, tree, changed).loss
         return losses.numpy() @ changed.upstream
 
     numeric = oracle.finite_differences(total, getattr(problem, argument))
     error = np.linalg.norm(numeric - analytic)
     # The gradient of a single class is zero: nothing to be relative to.
     assert error <= 1e-6 * np.linalg.norm(analytic)
+
+
+@pytest.mark.parametrize("to_prior", [False, True])
+def test_one_smoothed_group_is_keras_categorical_crossentropy(to_prior):
+    tree = tf_hsm.Tree.balanced(30, [30])
+    problem = random_problem(tree, (9, 5), np.float32, (0.25, to_prior))
+    shares = np.full(30, 1 / 30)
+    if to_prior:
+        shares = np.arange(30) / np.arange(30).sum()
+        problem = problem.replace(smoothing_prior=tree.row_shares(shares))
+    logits = problem.inputs @ problem.weights.T + problem.biases
+    want = keras.losses.categorical_crossentropy(
+        0.75 * np.eye(30)[problem.labels] + 0.25 * shares,
+        logits[:, tree.class_rows],
+        from_logits=True,
+    )
+    losses = evaluate(loss, tree, problem).loss
+    np.testing.assert_allclose(losses, want, rtol=1e-5)
+
+
+def test_the_loss_of_a_pinned_tree_is_that_of_sigmoids():
+    """The formula of word2vec, by hand: a path of signs."""
+    tree = build("pinned huffman_203")
+    problem = random_problem(tree, (9, 5), np.float64)
+    losses = evaluate(loss, tree, problem).loss.numpy()
+    for label, x, found in zip(
+        problem.labels, problem.inputs, losses, strict=True
+    ):
+        path = tree.path(label)
+        sign = 1 - 2 * (path % 2)
+        delta = problem.weights[path // 2] @ x + problem.biases[path // 2]
+        want = np.log1p(np.exp(-sign * delta)).sum()
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, rule, dtype, way, form, smoothed, nodes",
+    all_pairs(
+        NAMES,
+        list(OPTIMIZERS),
+        DTYPES,
+        list(WAYS),
+        [((5, 3), True), ((67, 33), True), ((67, 33), False)],
+        SMOOTHED,
+        [False, True],
+    ),
+)
+def test_two_steps(name, rule, dtype, way, form, smoothed, nodes):
+    shape, has_biases = form
+    check_steps(
+        rule,
+        build(name),
+        shape,
+        dtype,
+        has_biases,
+        WAYS[way],
+        label_smoothing=smoothed[0],
+        to_prior=smoothed[1],
+        nodes=nodes,
+        count=COUNT if way == "looked up" else None,
+    )
+
+
+@pytest.mark.parametrize(
+    "rule, dtype, count",
+    all_pairs(list(OPTIMIZERS), DTYPES[:3], [COUNT, 800]),
+)
+def test_look_ups_of_many_examples(rule, dtype, count):
+    """Vectors of several work items, of two blocks each; of one, mostly."""
+    tree = tf_hsm.Tree.huffman(1 / np.arange(1, 61))
+    check_steps(rule, tree, (1100, 9), dtype, count=count)

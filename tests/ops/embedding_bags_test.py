@@ -74,29 +74,21 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
 
 
 @pytest.mark.parametrize(
-    "rule, dtype, combiner, has_weights",
+    "rule, dtype, combiner, has_weights, shape, count",
     all_pairs(
         list(OPTIMIZERS),
         [np.float64, np.float32, ml_dtypes.bfloat16],
         ["mean", "sum"],
         [False, True],
+        # Vectors of several work items, of one, and too many to be summed.
+        [(BATCH, 20), (2100, 9)],
+        [COUNT, 500, 5000],
     ),
 )
-def test_as_look_up_step_and_update(rule, combiner, has_weights, dtype):
-    check_step(PROBLEM, rule, combiner, has_weights, dtype)
-
-
-@pytest.mark.parametrize(
-    "rule, count, combiner",
-    all_pairs(list(OPTIMIZERS), [COUNT, 500, 5000], ["mean", "sum"]),
-)
-def test_many_bags(count, rule, combiner):
-    """Vectors of several work items, of one, and too many to be summed."""
-    problem = wide_problem(TREE, (2100, 9))
-    check_step(problem, rule, combiner, True, np.float64, count)
-
-
-def check_step(problem, rule, combiner, has_weights, dtype, count=COUNT):
+def test_as_look_up_step_and_update(
+    rule, dtype, combiner, has_weights, shape, count
+):
+    problem = wide_problem(TREE, shape)
     bags, weights = draw_bags(batch=problem.labels.size, count=count)
     weights = weights if has_weights else None
     one, several = (variables_of(problem, dtype, count=count) for _ in range(2))
@@ -210,81 +202,3 @@ def test_no_labels():
     variables = variables_of(problem)
     optimizer = built("sgd", variables)
     assert step(variables, problem, bags, TREE, optimizer).shape == [0]
-
-
-def _bags(values, splits):
-    return tf.RaggedTensor.from_row_splits(
-        tf.constant(values, tf.int64),
-        tf.constant(splits, tf.int64),
-        validate=False,
-    )
-
-
-REFUSED = {
-    "an index too large": (
-        {"indices": _bags([1, COUNT, 2], [0, 1, 3])},
-        rf"indices\[1\] = {COUNT}",
-    ),
-    "splits that fall": (
-        {"indices": _bags([1, 2, 3], [0, 4, 3])},
-        "splits must ascend from 0 to 3",
-    ),
-    "splits that begin late": (
-        {"indices": _bags([1, 2, 3], [1, 2, 3])},
-        r"splits\[0\] = 1",
-    ),
-    "indices beyond the splits": (
-        {"indices": _bags([1, 2, 3], [0, 1, 2])},
-        r"splits\[2\] = 2",
-    ),
-    "a bag too many": (
-        {"indices": _bags([1, 2, 3], [0, 1, 2, 3])},
-        "splits must have the shape",
-    ),
-    "weights of other bags": (
-        {
-            "indices": _bags([1, 2, 3], [0, 1, 3]),
-            "index_weights": _bags([1, 2, 3], [0, 2, 3]),
-        },
-        "row splits of indices",
-    ),
-    "a weight less": (
-        {
-            "indices": _bags([1, 2, 3], [0, 1, 3]),
-            "index_weights": [1.0, 2.0],
-        },
-        "index_weights must have the shape",
-    ),
-    "weights of no bags": (
-        {"indices": [1, 2], "index_weights": [1.0, 2.0]},
-        "index_weights are for bags",
-    ),
-    "a combiner that is none": (
-        {"indices": _bags([1, 2, 3], [0, 1, 3]), "combiner": "max"},
-        "combiner must be 'mean' or 'sum'",
-    ),
-    "bags of bags": (
-        {"indices": tf.ragged.constant([[[1]], [[2], [3]]])},
-        r"must be \[B, None\]",
-    ),
-    "bags of floats": (
-        {"indices": tf.ragged.constant([[1.5], [2.0]])},
-        "indices must be integers",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_refused_arguments(case):
-    """They are named, and nothing has changed."""
-    options, message = REFUSED[case]
-    problem = wide_problem(TREE, (2, 20))
-    variables = variables_of(problem)
-    optimizer = built("adagrad", variables)
-    before = states(optimizer, variables)
-    with pytest.raises(
-        (tf.errors.InvalidArgumentError, ValueError, TypeError), match=message
-    ):
-        step(variables, problem, tree=TREE, optimizer=optimizer, **options)
-    assert_same(states(optimizer, variables), before)
-    assert int(optimizer.iterations) == 0

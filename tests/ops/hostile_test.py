@@ -1,77 +1,502 @@
-"""Malformed arguments of the loss op that random ones do not meet.
+"""Malformed arguments of the raw ops: an error that names one, and no crash.
 
-`tests/fuzz` has the random ones.
+These are chosen; `tests/fuzz` has random ones.
 """
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support.random_calls import INFERENCE, small_call
 from tf_hsm.runtime.library import raw_ops
-from tf_hsm.runtime.tree_tensors import tree_tensors
+from tf_hsm.runtime.tree_tensors import child_tensors, tree_tensors
 
+INVALID = tf.errors.InvalidArgumentError
+# A handle that is no variable's is not found, or is of another type.
 ERRORS = (
-    tf.errors.InvalidArgumentError,
+    INVALID,
     tf.errors.FailedPreconditionError,
     tf.errors.NotFoundError,
 )
+ON_CODES = [op for op in INFERENCE if op != "log_probs_grad"]
+MODES = ["int8", "int4"]
+TREE = tf_hsm.Tree.two_level(30)
 
 
-def valid_arguments(rng):
-    """A right set of arguments of a random small problem, as NumPy arrays."""
-    tree = [
-        tf_hsm.Tree.two_level(30),
-        tf_hsm.Tree.balanced(12, 2),
-        tf_hsm.Tree.huffman([9, 5, 1, 1, 7, 2]),
-        tf_hsm.Tree.two_level(1),
-    ][rng.integers(4)]
-    batch, width = rng.integers(0, 6), rng.integers(0, 20)
-
-    def normal(*shape):
-        return rng.normal(size=shape).astype(np.float32)
-
-    arguments = {
-        "weights": normal(tree.num_rows, width),
-        "biases": normal(tree.num_rows),
-        "labels": rng.integers(0, tree.num_classes, size=batch),
-        "inputs": normal(batch, width),
-        **{k: v.numpy() for k, v in tree_tensors(tree)._asdict().items()},
-    }
-    return arguments
+def refused(call, message, error=INVALID, **changes):
+    """Asserts an error of a call with other arguments, each a list."""
+    call.arguments.update(changes)
+    with pytest.raises(error, match=message):
+        call.run()
 
 
-def test_a_handle_of_something_else():
+def on_codes(op, mode="int8"):
+    """A call on quantized weights."""
+    return small_call(op, on_variables=True, mode=mode)
+
+
+@pytest.mark.parametrize(
+    "op, name",
+    [
+        *((op, "weights") for op in (*INFERENCE, "loss")),
+        *((op, "scales") for op in ON_CODES),
+    ],
+)
+def test_a_handle_of_something_else(op, name):
     """A handle that is no variable's, or of one of another type."""
-    arguments = valid_arguments(np.random.default_rng(0))
-    arguments.pop("weights")
-    biases = arguments.pop("biases")
     table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
-    double = tf.Variable(np.zeros((3, 2)))
-    for handle in (table.resource_handle, double.handle):
-        with pytest.raises(ERRORS, match="weights"):
-            raw_ops.resource_tf_hsm_loss(
-                weights=handle,
-                biases=[biases],
-                smoothing_prior=[],
-                T=tf.float32,
-                Taccumulator=tf.float32,
-                **arguments,
+    double = tf.Variable(np.zeros((TREE.num_rows, 1)))
+    unset = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[TREE.num_rows, 1])
+    mode = "int8" if name == "scales" else None
+    for handle in (table.resource_handle, double.handle, unset):
+        call = small_call(op, on_variables=True, mode=mode)
+        refused(call, name, ERRORS, **{name: [handle]})
+    if name == "scales":
+        held = call.variables()
+        held["scales"] = held["weights"]  # one variable for both
+        with pytest.raises(ERRORS, match="scales"):
+            call.run(held)
+
+
+@pytest.mark.parametrize("op", [*INFERENCE, "loss"])
+def test_a_width_beyond_all_memory(op):
+    """No rows of any width take no memory, and no product may overflow."""
+    none = {
+        "weights": [tf.zeros([0, 2**63 - 1])],
+        "inputs": [tf.zeros([0, 2**63 - 1])],
+        "biases": [np.zeros(0, np.float32)],
+    }
+    if op == "loss":
+        arrays = tree_tensors(TREE)._asdict()
+        none.update({name: [array[:0]] for name, array in arrays.items()})
+        none["labels"] = [np.zeros(0, np.int64)]
+        none["group_offsets"] = [np.zeros(1, np.int64)]
+    else:
+        none["row_below"] = [np.zeros(0, np.int64)]
+        none["group_offsets"] = [np.zeros(2, np.int64)]
+    refused(small_call(op), "weights", **none)
+    if op not in ON_CODES:
+        return
+    for dtype in (np.int8, np.uint8):
+        for width in (2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1):
+            none["weights"] = [np.zeros([0, width], dtype)]
+            none["inputs"] = [tf.zeros([0, width])]
+            for shape in ((0, 1), (0, 2**31), (0, 2**57)):
+                none["scales"] = [np.zeros(shape, np.float32)]
+                words = "weights|scales|inputs|group_offsets"
+                refused(on_codes(op), words, **none)
+
+
+@pytest.mark.parametrize("op", ["top_k", "sample"])
+def test_a_group_below_two_rows(op):
+    """No tree: a search of one would meet the last group 2^11 times."""
+    groups = 12
+    below = np.repeat(np.arange(1, groups + 1), 2)
+    below[-2:] = -1, -2
+    call = small_call(op)
+    call.arguments.update(
+        weights=[np.zeros([2 * groups, 1], np.float32)],
+        biases=[np.zeros(2 * groups, np.float32)],
+        inputs=[np.zeros([1, 1], np.float32)],
+        group_offsets=[np.arange(0, 2 * groups + 1, 2)],
+        row_below=[below],
+        root_log_probs=[],
+    )
+    if op == "top_k":
+        call.arguments.update(
+            k=[np.array(5)],
+            beam_width=[np.array(0)],
+            bounds=[],
+            row_spans=[],
+            allowed_ranks=[],
+            allowed_splits=[],
+        )
+    else:
+        call.arguments.update(
+            num_samples=[np.array(1)],
+            temperature=[np.array(1.0)],
+            top_k=[np.array(0)],
+            top_p=[np.array(0.9)],
+        )
+    refused(call, "row_below")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"row_spans": np.zeros([3, 2], int)}, "row_spans must have the shape"),
+        ({"allowed_ranks": np.zeros([4, 1], int)}, r"the shape \[n\]"),
+        (
+            {"allowed_splits": np.array([0, 2, 4])},
+            r"allowed_splits must .* 3 ",
+        ),
+        ({"allowed_splits": np.array(4)}, "allowed_splits must have the shape"),
+        ({"allowed_splits": np.array([1, 4])}, r"splits\[0\] = 1 is outside"),
+        ({"allowed_splits": np.array([0, 5])}, r"splits\[1\] = 5 is outside"),
+        (
+            {"allowed_splits": np.array([0, 2, 1, 4])},
+            r"splits\[2\] = 1 is outside \[2, 5\)",
+        ),
+        ({"allowed_splits": np.array([0, 3])}, r"= 3, but there are 4 allowed"),
+        (
+            {"allowed_ranks": np.array([1, 7, 4, 29])},
+            r"allowed_ranks\[2\] = 4 is outside \[7, 30\), .* ascend",
+        ),
+        (
+            {"allowed_ranks": np.array([1, 7, 9, 30])},
+            r"allowed_ranks\[3\] = 30 is outside \[9, 30\)",
+        ),
+        (
+            {"allowed_ranks": np.array([-1, 7, 9, 29])},
+            r"allowed_ranks\[0\] = -1 is outside \[0, 30\)",
+        ),
+    ],
+)
+def test_masks(changes, message):
+    """Sizes and lists are checked; what a row's span says, is not."""
+    call = small_call("top_k")
+    right = {
+        "row_spans": TREE.row_spans,
+        "allowed_ranks": np.array([1, 7, 9, 29]),
+        "allowed_splits": np.array([0, 4]),
+    }
+    call.arguments.update({k: [v] for k, v in right.items()})
+    call.run()
+    refused(call, message, **{k: [v] for k, v in changes.items()})
+    refused(call, "at most one", **{k: [v, v] for k, v in right.items()})
+
+
+@pytest.mark.parametrize("op", INFERENCE)
+def test_root_groups(op):
+    """Each value is checked: ascending from 0, and groups."""
+    call = small_call(op, "forest_33")
+    (groups,) = call.arguments["root_groups"]
+    count = len(call.arguments["group_offsets"][0]) - 1
+    assert len(groups) > 2
+    for index, value, message in [
+        (0, 1, r"root_groups\[0\] = 1 is outside \[0, 1\)"),
+        (0, -1, r"root_groups\[0\] = -1 is outside \[0, 1\)"),
+        (1, 0, rf"root_groups\[1\] = 0 is outside \[1, {count}\)"),
+        (2, groups[1], rf"root_groups\[2\] = {groups[1]} is outside"),
+        (-1, count, rf"root_groups\[\d+\] = {count} is outside"),
+        (-1, 2**62, r"root_groups\[\d+\] = 4611686018427387904 is outside"),
+        (1, -(2**63), r"root_groups\[1\] = -9223372036854775808 is outside"),
+    ]:
+        wrong = groups.copy()
+        wrong[index] = value
+        call.arguments["root_groups"] = [wrong]
+        refused(call, message)
+    for wrong, message in [
+        ([groups[:0]], "root_groups must have at least 1 value"),
+        ([groups[np.newaxis]], "root_groups must have the shape"),
+        ([np.int64(0)], "root_groups must have the shape"),
+        ([groups, groups], "root_groups.* at most one"),
+    ]:
+        call.arguments["root_groups"] = wrong
+        refused(call, message)
+
+
+def test_groups_that_are_no_roots():
+    """Found where all of the forest is read; none reads past an array."""
+    call = small_call("log_probs", "forest_33")
+    (groups,) = call.arguments["root_groups"]
+    below = call.arguments["row_below"][0]
+    inner = np.setdiff1d(below[below >= 0], groups)
+    count = len(groups)
+    # A root left out, one too many, and one that is below a row.
+    for wrong, message in [
+        (np.delete(groups, 1), "row_below: no row has group|row_below|classes"),
+        (np.sort([*groups, inner[0]]), "row_below"),
+        (np.sort([*np.delete(groups, count - 1), inner[0]]), "row_below"),
+    ]:
+        call.arguments["root_groups"] = [wrong]
+        starts = np.zeros([3, len(wrong)], np.float32)
+        call.arguments["root_log_probs"] = [starts]
+        refused(call, message)
+
+
+@pytest.mark.parametrize("op", INFERENCE)
+def test_optional_arguments(op):
+    """At most one of each, of the accumulator's type and the right shape."""
+    names = ["root_log_probs"] + ["bounds"] * (op == "top_k")
+    for name in names:
+        call = small_call(op, "forest_33")
+        right = np.zeros(3, np.float32)
+        if name == "root_log_probs":
+            right = call.arguments[name][0]
+        for wrong, message in [
+            ([right.astype(np.float64)], f"{name} .*(double|float64)"),
+            ([right[:-1]], f"{name} must have the shape"),
+            ([right[..., np.newaxis]], f"{name} must have the shape"),
+            ([right, right], f"{name}.* at most one"),
+        ]:
+            call.arguments[name] = wrong
+            refused(call, message)
+
+
+def test_a_group_that_is_no_root():
+    """A walk up that ends at a group which is not one of the roots."""
+    call = small_call("class_log_probs", "forest_33")
+    right = call.arguments["group_parents"][0]
+    count = len(call.arguments["class_rows"][0])
+    classes = np.broadcast_to(np.arange(count), [3, count])
+    call.arguments["classes"] = [classes]
+    inner = np.flatnonzero(right >= 0)
+    # Behind the first are groups of its tree; the last could be a root.
+    for group, message in [(inner[0], "a root's"), (inner[-1], "root_groups")]:
+        parents = right.copy()
+        parents[group] = -1
+        call.arguments["group_parents"] = [parents]
+        refused(call, rf"group_parents\[{group}\] = -1.*{message}")
+    call = small_call("class_log_probs", "forest_33")
+    call.arguments["classes"] = [np.full([3, 1], -2)]
+    refused(call, r"classes\[0\] = -2 is outside")
+    call.arguments["classes"] = [np.full([3, 1], -1)]
+    assert (call.run().numpy() == -np.inf).all()
+
+
+def test_parents_of_another_tree():
+    """A loss whose arrays hold -1 anywhere: an error or a number."""
+    rng = np.random.default_rng(0)
+    outcomes = set()
+    for _ in range(300):
+        call = small_call("loss", "forest_33")
+        parents = call.arguments["group_parents"][0].copy()
+        for _ in range(rng.integers(1, 4)):
+            values = [-1, -2, 0, rng.integers(40), 2**40]
+            parents[rng.integers(parents.size)] = rng.choice(values)
+        call.arguments["group_parents"] = [parents]
+        try:
+            loss = call.run().loss
+            outcomes.add(bool(np.isfinite(loss).all()))
+        except INVALID as error:
+            assert "group" in error.message or "class_ranks" in error.message
+            outcomes.add("error")
+    assert outcomes == {True, "error"}
+
+
+@pytest.mark.parametrize(
+    "tree, outcomes",
+    [
+        (tf_hsm.Tree.balanced(12, 2), {True, False}),
+        (tf_hsm.Tree.balanced(9, 2).pin(), {True, False}),
+        (tf_hsm.Tree.huffman(2.0 ** np.arange(9)), {True}),  # a chain
+    ],
+)
+def test_roots_where_labels_are_rows(tree, outcomes):
+    """No array counts them: a -1 is refused, or is the root of a forest."""
+    arrays = tree_tensors(tree, nodes=True)._asdict()
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=[tree.num_weight_rows, 4])
+    inputs = rng.normal(size=[1, 4])
+
+    def loss(row, **forged):
+        return raw_ops.tf_hsm_loss(
+            weights=weights,
+            biases=[],
+            labels=[row],
+            inputs=inputs,
+            smoothing_prior=[],
+            pinned=tree.pinned,
+            Taccumulator=tf.float64,
+            **{**arrays, **forged},
+        ).loss[0]
+
+    found = set()
+    for group in range(1, tree.num_groups):
+        first = tree.group_offsets[group]
+        parents = tree.group_parents.copy()
+        above = loss(parents[group])
+        parents[group] = -1
+        is_forest = (parents[group + 1 : group + 2] >= first).all()
+        found.add(bool(is_forest))
+        if is_forest:
+            forged = loss(first, group_parents=parents)
+            np.testing.assert_allclose(forged, loss(first) - above, rtol=1e-9)
+        else:
+            with pytest.raises(
+                INVALID,
+                match=rf"group_parents\[{group}\] = -1 is a root's, but",
+            ):
+                loss(first, group_parents=parents)
+    assert found == outcomes
+
+
+def test_too_many_roots():
+    """As many classes as there cannot be."""
+    call = small_call("loss", "forest_33")
+    rows = call.arguments["class_rows"][0]
+    for name in ("class_rows", "class_ranks"):
+        call.arguments[name] = [np.zeros(1000, np.int64)]
+    refused(call, "class_rows must have from .* but has 1000")
+    for name in ("class_rows", "class_ranks"):
+        call.arguments[name] = [rows[:1]]
+    refused(call, "class_rows must have from .* but has 1 ")
+
+
+def outputs(call):
+    found = call.run()
+    found = found if isinstance(found, tuple) else (found,)
+    return [np.asarray(each) for each in found]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("op", ON_CODES)
+def test_shapes_of_scales(op, mode):
+    rows, blocks = on_codes(op, mode).arguments["scales"][0].shape
+    assert (rows, blocks) == (TREE.num_rows, 1)
+    for shape in (
+        (),
+        (rows,),
+        (blocks,),
+        (0, blocks),
+        (rows - 1, blocks),
+        (rows + 1, blocks),
+        (blocks, rows),
+        (rows, 0),
+        (rows, 2),
+        (rows, 4),
+        (rows, blocks, 1),
+        (1, rows, blocks),
+        (0, 2**31),
+        (0, 2**50),
+        (2**40, 0),
+        (2**50, 0),
+    ):
+        for zeros in (np.zeros(shape, np.float32), tf.zeros(shape)):
+            refused(on_codes(op, mode), "scales", scales=[zeros])
+
+
+@pytest.mark.parametrize("op", ON_CODES)
+def test_types_of_scales_and_codes(op):
+    for name, dtypes, message in (
+        (
+            "scales",
+            [
+                *(np.float64, np.float16, ml_dtypes.bfloat16, np.int8),
+                *(np.int32, np.bool_, np.complex64, np.str_),
+            ],
+            "scales",
+        ),
+        (
+            "weights",
+            [np.float32, np.float64, np.int16, np.int64, np.bool_],
+            "weights with scales must be int8 or uint8",
+        ),
+    ):
+        for dtype in dtypes:
+            call = on_codes(op)
+            shape = call.arguments[name][0].shape
+            refused(
+                call, message, **{name: [np.ones(shape, "i1").astype(dtype)]}
+            )
+    for dtype in (tf.float64, tf.bfloat16, tf.half):
+        call = on_codes(op)
+        call.attributes["T"] = dtype
+        refused(call, "")
+
+
+@pytest.mark.parametrize("op", ON_CODES)
+def test_codes_without_scales_and_scales_without_codes(op):
+    call = on_codes(op)
+    scales = call.arguments["scales"]
+    refused(call, "weights", scales=[])
+    refused(call, "scales", scales=scales * 2)
+    given = [tf.constant(np.asarray(scales[0]))]
+    for on_variables in (True, False):
+        floats = small_call(op, on_variables=on_variables)
+        refused(floats, "scales", scales=given)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("op", ON_CODES)
+def test_values_of_scales(op, mode):
+    """The results are the results of the numbers that codes and scales make."""
+    for value in (0, -0.0, -1, 1e-45, 3e38, -3e38, np.inf, -np.inf, np.nan):
+        call = on_codes(op, mode)
+        scales = np.array(call.arguments["scales"][0])
+        codes = call.arguments["weights"][0]
+        for some in (slice(3, 9), slice(None)):
+            scales[some] = value
+            call.arguments["scales"] = [scales]
+            floats = on_codes(op, mode)
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = tf_hsm.QuantizedRows(
+                    tf.Variable(codes), tf.Variable(scales), 4
+                ).numpy()
+            floats.arguments.update(weights=[rows], scales=[])
+            for found, expected in zip(
+                outputs(call), outputs(floats), strict=True
+            ):
+                np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_of_no_width(mode):
+    rows = tf_hsm.quantize_rows(np.zeros([TREE.num_rows, 0], np.float32), mode)
+    found = tf_hsm.hierarchical_softmax_log_probs(
+        rows, None, np.zeros([2, 0], np.float32), TREE
+    )
+    expected = tf_hsm.hierarchical_softmax_log_probs(
+        np.zeros([TREE.num_rows, 0], np.float32),
+        None,
+        np.zeros([2, 0], "f4"),
+        TREE,
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_blocks_of_a_wide_row(mode):
+    """One scale for a row, or one for each 64 columns, and no other number."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=[3, 130]).astype("float32")
+    weights = rng.normal(size=[TREE.num_rows, 130]).astype("float32")
+    rows = tf_hsm.quantize_rows(weights, mode)
+    for blocks in range(6):
+        some = tf_hsm.QuantizedRows(
+            rows.codes, tf.Variable(tf.ones([TREE.num_rows, blocks])), 130
+        )
+
+        def ask(some=some):
+            return tf_hsm.hierarchical_softmax_top_k(
+                some, None, inputs, TREE, 2
             )
 
+        if blocks in (1, 3):
+            assert np.isfinite(ask().log_probs).all()
+        else:
+            with pytest.raises(INVALID, match="scales"):
+                ask()
 
-def test_a_width_beyond_all_memory():
-    """No rows of any width take no memory, and no product may overflow."""
-    arguments = valid_arguments(np.random.default_rng(0))
-    for name in arguments:
-        arguments[name] = arguments[name][:0]
-    arguments["group_offsets"] = np.zeros(1, np.int64)
-    arguments["weights"] = tf.zeros([0, 2**63 - 1])
-    arguments["inputs"] = tf.zeros([0, 2**63 - 1])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="weights"):
+
+def test_groups_of_pinned_trees_that_are_no_pairs():
+    """The raw ops look at the groups on the way."""
+    # As many rows as two pairs have, but 3 and 1 of them.
+    tree = tf_hsm.Tree.from_nested([[0], 1, 2])
+    given = {
+        "weights": np.zeros([2, 3], np.float32),
+        "biases": [],
+        "inputs": np.zeros([1, 3], np.float32),
+        "Taccumulator": tf.float32,
+        "pinned": True,
+    }
+    with pytest.raises(INVALID, match="pinned tree"):
         raw_ops.tf_hsm_loss(
-            biases=[arguments.pop("biases")],
+            labels=np.array([0]),
             smoothing_prior=[],
-            Taccumulator=tf.float32,
-            **arguments,
+            **given,
+            **tree_tensors(tree)._asdict(),
+        )
+    down = child_tensors(tree)
+    with pytest.raises(INVALID, match="pinned tree"):
+        raw_ops.tf_hsm_log_probs(
+            group_offsets=down.group_offsets,
+            row_below=down.row_below,
+            root_groups=[],
+            root_log_probs=[],
+            scales=[],
+            **given,
         )

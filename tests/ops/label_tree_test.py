@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import inference_reference, trees
 from tests.support import label_tree_reference as reference
-from tests.support import trees
 from tests.support.pairs import all_pairs
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm.runtime import devices
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 # What the values below are right to, with a width of 7.
@@ -57,8 +56,7 @@ def gradients(parameters, labels, tree, upstream, make=tf.Variable):
     return losses, *tape.gradient(total, sources)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize("name, dtype", all_pairs([*trees.CATALOGUE], DTYPES))
 def test_loss_and_gradients(name, dtype):
     tree = trees.CATALOGUE[name]()
     parameters = random_parameters(tree, dtype)
@@ -265,18 +263,13 @@ def test_threshold_of_each_input():
     tree = trees.CATALOGUE["two_level_100"]()
     parameters = random_parameters(tree, np.float32)
     thresholds = np.geomspace(1e-6, 1, 9)
-    found = tf_hsm.label_tree_top_k(
-        *parameters, tree, 100, threshold=thresholds
-    )
-    counts = np.sum(found.classes.numpy() >= 0, axis=1)
     log_probs = reference.label_log_probs(*parameters, tree)
-    np.testing.assert_array_equal(
-        counts, np.sum(np.exp(log_probs) >= thresholds[:, np.newaxis], axis=1)
-    )
-    assert counts[0] > counts[-1] == 0
-    single = tf.constant(thresholds, tf.float32)
-    rounded = tf_hsm.label_tree_top_k(*parameters, tree, 100, threshold=single)
-    np.testing.assert_array_equal(rounded.classes, found.classes)
+    wanted = np.sum(np.exp(log_probs) >= thresholds[:, np.newaxis], axis=1)
+    assert wanted[0] > wanted[-1] == 0
+    for given in (thresholds, tf.constant(thresholds, tf.float32)):
+        found = tf_hsm.label_tree_top_k(*parameters, tree, 100, threshold=given)
+        counts = np.sum(found.classes.numpy() >= 0, axis=1)
+        np.testing.assert_array_equal(counts, wanted)
 
 
 @pytest.mark.parametrize(
@@ -316,18 +309,6 @@ def test_allowed_labels(name, is_shared, chance, threshold):
             )
 
 
-def test_allowed_labels_that_are_none():
-    tree = tf_hsm.Tree.two_level(30)
-    parameters = random_parameters(tree)
-    for allowed, error, message in (
-        ([3, 30], tf.errors.InvalidArgumentError, r"outside \[0, 30\)"),
-        ([0.5], TypeError, "allowed must"),
-        ([[1, 2]], tf.errors.InvalidArgumentError, "the shape"),
-    ):
-        with pytest.raises(error, match=message):
-            tf_hsm.label_tree_top_k(*parameters, tree, 3, allowed=allowed)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_far_logits(dtype):
     """Losses and gradients stay finite where probabilities are 0 and 1."""
@@ -340,73 +321,82 @@ def test_far_logits(dtype):
     assert np.max(found[0]) > 100
 
 
-def test_a_threshold_that_is_no_number():
-    tree = tf_hsm.Tree.two_level(30)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must not be NaN"):
-        tf_hsm.label_tree_top_k(
-            *random_parameters(tree),
-            tree,
-            3,
-            threshold=[0.5, np.nan, *[0.5] * 7],
+def node_log_probs(weights, biases, inputs, tree):
+    """`[B, rows]`: the sum over each row and the rows above it."""
+    of_rows = np.log(reference.probabilities(weights, biases, inputs))
+    result = np.zeros(of_rows.shape)
+    above = reference.parents(tree)
+    for row in range(tree.num_rows):
+        at = row
+        while at >= 0:
+            result[:, row] += of_rows[:, at]
+            at = above[at]
+    return result
+
+
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_nodes(name):
+    tree = trees.CATALOGUE[name]()
+    parameters = random_parameters(tree)
+    expected = node_log_probs(*parameters, tree)
+    weights, biases, inputs = parameters
+    rows = np.broadcast_to(np.arange(tree.num_rows), expected.shape)
+    for given in (weights, tf.Variable(weights)):
+        found = tf_hsm.label_tree_log_prob(
+            given, biases, rows, inputs, tree, nodes=True
         )
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    # The leaves are the labels.
+    labels = np.broadcast_to(
+        np.arange(tree.num_classes), [len(inputs), tree.num_classes]
+    )
+    np.testing.assert_array_equal(
+        tf_hsm.label_tree_log_prob(weights, biases, labels, inputs, tree),
+        found.numpy()[:, tree.class_rows],
+    )
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"labels": [[3, 30]]}, r"labels\[1\] = 30 is outside \[0, 30\)"),
-        ({"labels": [3]}, r"labels, of shape \(1,\), must have the shape"),
-        ({"labels": 3}, r"labels, of shape \(\), must have the shape"),
-        ({"labels": [[0.5]]}, "labels must be integers"),
-        ({"inputs": np.ones([1, 3])}, "width|shape|must be equal"),
-        ({"weights": np.ones([5, WIDTH])}, "must be equal|weights"),
-    ],
-)
-def test_bad_arguments(change, message):
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_log_prob_of_allowed_labels(is_shared):
+    """Another label has the log-probability minus infinity."""
     tree = tf_hsm.Tree.two_level(30)
-    weights, biases, inputs = random_parameters(tree, batch=1)
-    given = {
-        "weights": weights,
-        "biases": biases,
-        "labels": [[3, 4]],
-        "inputs": inputs,
-        **change,
-    }
-    with pytest.raises(
-        (ValueError, TypeError, tf.errors.InvalidArgumentError), match=message
-    ):
-        tf_hsm.label_tree_loss(**given, tree=tree)
+    parameters = random_parameters(tree)
+    weights, biases, inputs = parameters
+    expected = reference.label_log_probs(*parameters, tree)
+    lists = np.random.default_rng(1).integers(-1, 30, size=[len(inputs), 8])
+    if is_shared:
+        lists[:] = lists[0]
+    mask = np.array([np.isin(np.arange(30), its) for its in lists])
+    assert mask.any() and not mask.all()
+    found = tf_hsm.label_tree_log_prob(
+        weights,
+        biases,
+        np.tile(np.arange(30), [len(inputs), 1]),
+        inputs,
+        tree,
+        allowed=lists[0] if is_shared else lists,
+    )
+    wanted = np.where(mask, expected, -np.inf)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
 
 
-def test_forests_are_refused():
-    tree = tf_hsm.Tree.two_level(9)
-    forest = tf_hsm.Forest([0, 2, 5], [-1, -1], [0, 1, 2, 3, 4])
-    weights, biases, inputs = random_parameters(tree, batch=1)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has one root"):
-        tf_hsm.label_tree_loss(weights[:5], biases[:5], [[1]], inputs, forest)
-
-
-def test_gpu_is_refused(monkeypatch):
-    """A variable of a GPU, before any op is made."""
-
-    class OnGpu:
-        device = "/job:localhost/replica:0/task:0/device:GPU:0"
-
-    monkeypatch.setattr(devices, "variable_of", lambda _: OnGpu)
-    tree = tf_hsm.Tree.two_level(9)
-    weights, biases, inputs = random_parameters(tree, batch=1)
-    with pytest.raises(
-        tf.errors.UnimplementedError, match="a label tree is not possible on"
-    ):
-        tf_hsm.label_tree_loss(weights, biases, [[1]], inputs, tree)
-
-
-def test_no_gradient_of_predictions():
-    tree = tf_hsm.Tree.two_level(9)
-    weights, biases, inputs = random_parameters(tree, batch=1)
-    inputs = tf.constant(inputs)
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        found = tf_hsm.label_tree_log_prob(weights, biases, [[1]], inputs, tree)
-    with pytest.raises(LookupError):
-        tape.gradient(found, inputs)
+@pytest.mark.parametrize("beam_width", [1, 3])
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_beams(name, beam_width):
+    """Labels, and how many nodes were left out, as by a search in Python."""
+    tree = trees.CATALOGUE[name]()
+    parameters = random_parameters(tree, batch=4)
+    nodes = node_log_probs(*parameters, tree)
+    for k in sorted({1, min(5, tree.num_classes), tree.num_classes}):
+        found = tf_hsm.label_tree_top_k(
+            *parameters, tree, k, beam_width=beam_width, return_pruned=True
+        )
+        for i, row in enumerate(nodes):
+            labels, pruned = inference_reference.beam_search(
+                tree, row, k, beam_width
+            )
+            np.testing.assert_array_equal(found.classes[i], labels)
+            assert found.num_pruned[i] == pruned
+            np.testing.assert_allclose(
+                found.log_probs[i], row[tree.class_rows[labels]], rtol=1e-10
+            )

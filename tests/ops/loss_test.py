@@ -8,7 +8,6 @@ import tensorflow as tf
 
 import tf_hsm
 from tf_hsm import hierarchical_softmax_loss as loss_function
-from tf_hsm.runtime import library, tree_tensors
 
 TREE = tf_hsm.Tree.two_level(200)
 DIM = 24
@@ -48,35 +47,6 @@ def test_label_out_of_range():
         match=r"labels\[5\] = 200 is outside \[0, 200\)",
     ):
         loss_function(w, b, y, x, TREE)
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (
-            lambda w, b, y, x: (w[:-1], b[:-1], y, x),
-            "row_groups .*for this tree",
-        ),
-        (lambda w, b, y, x: (w, b[:-1], y, x), "biases"),
-        (lambda w, b, y, x: (w, b, y[:-1], x), "inputs"),
-        (lambda w, b, y, x: (w, b, y, x[:, :-1]), "inputs"),
-        (lambda w, b, y, x: (w[0], b, y, x), "weights"),
-    ],
-)
-def test_shapes_that_do_not_fit(change, message):
-    """Eagerly the kernel says what is wrong; in a graph the shapes do."""
-    arguments = change(*problem())
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        loss_function(*arguments, TREE)
-    with pytest.raises(ValueError):
-        tf.function(lambda: loss_function(*arguments, TREE))()
-
-
-def test_labels_must_be_integers():
-    """Float labels are exact only to 2^24."""
-    w, b, y, x = problem()
-    with pytest.raises(TypeError, match="integers"):
-        loss_function(w, b, y.astype(np.float32), x, TREE)
 
 
 def test_unknown_shapes():
@@ -159,22 +129,6 @@ def gradients_of(weights, biases, labels, inputs):
     return losses, *tape.gradient(losses, [weights, biases, inputs])
 
 
-def test_ignore_class():
-    """An ignored label is worth nothing, and may lie outside the classes."""
-    w, b, y, x = problem()
-    w, b = tf.Variable(w), tf.Variable(b)
-    kept = np.arange(len(y)) % 3 > 0
-    masked = np.where(kept, y, -7)
-    losses, dw, db, dx = gradients(w, b, masked, x, ignore_class=-7)
-    few, few_dw, few_db, few_dx = gradients(w, b, y[kept], x[kept])
-    np.testing.assert_array_equal(losses.numpy()[kept], few)
-    np.testing.assert_array_equal(dx.numpy()[kept], few_dx)
-    assert not losses.numpy()[~kept].any() and not dx.numpy()[~kept].any()
-    np.testing.assert_array_equal(dw.indices, few_dw.indices)
-    np.testing.assert_array_equal(dw.values, few_dw.values)
-    np.testing.assert_array_equal(db.values, few_db.values)
-
-
 def test_extreme_logits():
     """Beyond |z| = 90 nothing overflows, and a masked class has no mass."""
     tree = tf_hsm.Tree.balanced(9, 9)
@@ -252,23 +206,6 @@ def test_reads_what_an_update_wrote(first_update):
     )
 
 
-def test_unset_variable():
-    """A variable without a value is said to be one."""
-    _, b, y, x = problem()
-    w = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[TREE.num_rows, DIM])
-    with pytest.raises(tf.errors.FailedPreconditionError, match="weights"):
-        library.raw_ops.resource_tf_hsm_loss(
-            weights=w,
-            biases=[b],
-            labels=y,
-            inputs=x,
-            **tree_tensors.tree_tensors(TREE)._asdict(),
-            smoothing_prior=[],
-            T=tf.float32,
-            Taccumulator=tf.float32,
-        )
-
-
 def test_two_threads_train_one_variable():
     """Two threads step at once without an error, and the loss falls."""
     _, _, y, x = problem()
@@ -324,17 +261,3 @@ def test_large_gradients_are_memory_of_their_own():
     np.testing.assert_array_equal(first.values, copy)
     del first, other
     np.testing.assert_array_equal(weight_gradient(labels).values, copy)
-
-
-@pytest.mark.parametrize("by", ["weights", "inputs"])
-def test_second_order_is_refused(by):
-    """There is no gradient of the gradient, and nobody is told zero."""
-    w, b, y, x = problem()
-    w, x = tf.Variable(w), tf.Variable(x)
-    source = {"weights": w, "inputs": x}[by]
-    with tf.GradientTape() as outer:
-        with tf.GradientTape() as inner:
-            total = tf.reduce_sum(loss_function(w, b, y, x, TREE))
-        first = tf.convert_to_tensor(inner.gradient(total, source))
-    with pytest.raises(LookupError):
-        outer.gradient(first, source)

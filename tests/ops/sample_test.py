@@ -10,8 +10,15 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import inference_reference as reference
-from tests.support import oracle, trees
+from tests.support import (
+    masks,
+    oracle,
+    references,
+    trees,
+)
 from tests.support.inference_reference import p_value
+from tests.support.pairs import all_pairs
+from tests.support.references import FORESTS, NAMES, build
 
 sample = tf_hsm.hierarchical_softmax_sample
 
@@ -20,7 +27,6 @@ DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 # always or never.
 LEAST = 1e-4
 
-build = functools.cache(lambda name: trees.CATALOGUE[name]())
 HUFFMAN = build("huffman_4ary")
 
 
@@ -33,7 +39,7 @@ def is_drawn_from(draws, probs):
 
 def problem_on(tree, batch=1, dtype=np.float32, scale=0.5):
     """A random problem without very improbable classes."""
-    problem = oracle.random_problem(tree, batch, 5, dtype, seed=batch)
+    problem = references.random_problem(tree, batch, 5, dtype, seed=batch)
     return problem.replace(
         weights=(problem.weights * scale).astype(dtype),
         biases=(problem.biases * scale).astype(dtype),
@@ -44,11 +50,13 @@ def arguments_of(problem):
     return problem.weights, problem.biases, problem.inputs
 
 
-def class_probs(tree, problem):
-    """Probabilities by the reference, `[B, N]`."""
-    return np.exp(
-        reference.by_class(tree, reference.node_log_probs(tree, problem)[0])
-    )
+def class_probs(tree, problem, starts=None):
+    """Probabilities by the reference, `[B, N]`; given those of roots."""
+    nodes, _ = references.node_log_probs(tree, problem)
+    if starts is not None:
+        starts = starts - np.log(np.exp(starts).sum(-1, keepdims=True))
+        nodes = nodes + starts[:, references.roots_of_rows(tree)]
+    return np.exp(reference.by_class(tree, nodes))
 
 
 def test_p_value():
@@ -93,17 +101,6 @@ def test_a_million_draws(name, dtype):
     weights = (1.03 * problem.weights.astype(np.float64)).astype(dtype)
     other = class_probs(tree, problem.replace(weights=weights))
     assert p_value(draws[0], other[0]) < LEAST
-
-
-@pytest.mark.parametrize("name", trees.CATALOGUE)
-def test_every_tree(name):
-    tree = build(name)
-    problem = problem_on(tree, 3)
-    draws = sample(*arguments_of(problem), tree, 20_000, seed=0).numpy()
-    assert draws.min() >= 0 and draws.max() < tree.num_classes
-    for i, probs in enumerate(class_probs(tree, problem)):
-        if tree.num_classes > 1:
-            assert is_drawn_from(draws[i], probs)
 
 
 def test_a_chain_of_10000_levels():
@@ -198,72 +195,99 @@ def test_other_examples_do_not_matter(options):
         assert found == want[index // 30, index % 30]
 
 
-@pytest.mark.parametrize("temperature", [0.5, 2.0, 0.7])
-@pytest.mark.parametrize("name", ["huffman_4ary", "random"])
-def test_temperature(name, temperature):
-    """Without a restriction it divides all weights and biases."""
-    tree = build(name)
-    problem = problem_on(tree)
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_temperature(temperature):
+    """By a power of two nothing is rounded."""
+    problem = problem_on(HUFFMAN)
     scaled = problem.replace(
         weights=problem.weights / np.float32(temperature),
         biases=problem.biases / np.float32(temperature),
     )
-    draws = sample(
-        *arguments_of(problem), tree, 100_000, seed=1, temperature=temperature
+    draw = functools.partial(sample, num_samples=1000, tree=HUFFMAN, seed=1)
+    np.testing.assert_array_equal(
+        draw(*arguments_of(problem), temperature=temperature),
+        draw(*arguments_of(scaled)),
     )
-    probs = class_probs(tree, scaled)[0]
-    assert is_drawn_from(draws.numpy(), probs)
-    assert p_value(draws.numpy(), class_probs(tree, problem)[0]) < LEAST
-    if temperature != 0.7:  # By a power of two nothing is rounded.
-        same = sample(*arguments_of(scaled), tree, 100_000, seed=1)
-        np.testing.assert_array_equal(draws, same)
 
 
 def best_classes(probs, top_k=None, top_p=None):
     """Those that remain, and no others, as a mask."""
-    order = reference.ranking(np.log(probs))
+    with np.errstate(divide="ignore"):
+        order = reference.ranking(np.log(probs))
     count = len(probs) if top_k is None else top_k
     if top_p is not None:
         sums = np.cumsum(probs[order])
         # The reference is not exact: nothing may hang on its rounding.
-        assert abs(sums - top_p).min() > 1e-6
+        assert abs(sums - top_p).min() > 1e-7
         count = min(count, 1 + np.searchsorted(sums, top_p))
     return np.isin(np.arange(len(probs)), order[:count])
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6, 3.0])
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"top_k": 7},
-        {"top_p": 0.6},
-        {"top_k": 7, "top_p": 0.6},
-        {"top_k": 30, "top_p": 0.3},
-        {"top_k": "all"},
-        {"top_p": 0.999},
-    ],
+    "name, dtype, options, temperature, is_masked",
+    all_pairs(
+        NAMES,
+        [np.float32, np.float64],
+        [
+            {},
+            {"top_k": 7},
+            {"top_p": 0.6},
+            {"top_k": 7, "top_p": 0.6},
+            {"top_k": 30, "top_p": 0.3},
+            {"top_k": "all"},
+            {"top_p": 0.999},
+        ],
+        [1.0, 0.6, 3.0],
+        [False, True],
+    ),
 )
-@pytest.mark.parametrize("name", ["huffman_4ary", "two_level_100", "chain_50"])
-def test_best_classes(name, options, temperature):
-    """Exactly those, by p ** (1 / temperature)."""
+def test_every_tree(name, dtype, options, temperature, is_masked):
+    """Exactly the best classes that are allowed, by p ** (1 / temperature).
+
+    Without a restriction the temperature divides all weights and biases.
+    """
     tree = build(name)
-    if options.get("top_k") == "all":
-        options = {"top_k": tree.num_classes}
-    problem = problem_on(tree, 3)
-    draws = sample(
+    n = tree.num_classes
+    if "top_k" in options:
+        limit = n if options["top_k"] == "all" else min(options["top_k"], n)
+        options = {**options, "top_k": limit}
+    problem = problem_on(tree, 3, dtype)
+    mask, given, starts = np.ones([3, n], bool), dict(options), None
+    if is_masked:
+        mask = masks.random_mask(tree, 0.5, 3)
+        mask[:, 0] = True
+        given["allowed"] = masks.padded(mask)
+    if name in FORESTS:
+        starts = references.random_starts(tree, 3, dtype)
+        given["root_log_probs"] = starts
+    draw = functools.partial(
+        sample,
         *arguments_of(problem),
         tree,
-        30_000,
+        20_000,
         seed=2,
         temperature=temperature,
-        **options,
-    ).numpy()
-    for i, probs in enumerate(class_probs(tree, problem)):
-        shares = best_classes(probs, **options) * probs ** (1 / temperature)
-        shares /= shares.sum()
-        assert is_drawn_from(draws[i], shares)
-        is_drawn = np.bincount(draws[i], minlength=probs.size) > 0
-        assert is_drawn[shares > 1e-3].all()
+    )
+    draws = draw(**given).numpy()
+    if starts is not None:
+        # Whatever the roots' sum is.
+        again = draw(**{**given, "root_log_probs": starts + 4})
+        assert (draws == again.numpy()).mean() > 0.999
+    restricted = options or is_masked
+    if not restricted and temperature != 1:
+        problem = problem.replace(
+            weights=(problem.weights / temperature).astype(np.float64),
+            biases=(problem.biases / temperature).astype(np.float64),
+        )
+    for i, probs in enumerate(class_probs(tree, problem, starts)):
+        probs = probs * mask[i] / probs[mask[i]].sum()
+        if restricted:
+            probs = best_classes(probs, **options) * probs ** (1 / temperature)
+        probs /= probs.sum()
+        if np.count_nonzero(probs) > 1:
+            assert is_drawn_from(draws[i], probs)
+        is_drawn = np.bincount(draws[i], minlength=n) > 0
+        assert is_drawn[probs > 1e-3].all() and not is_drawn[probs == 0].any()
 
 
 def test_ties():
@@ -299,6 +323,15 @@ def test_the_ends_of_the_restrictions(name, dtype):
     np.testing.assert_array_equal(
         draw(top_k=tree.num_classes, temperature=1e-6), best
     )
+    # Options too small for float32, of what is allowed.
+    some = np.arange(0, tree.num_classes, 2)
+    best = tf_hsm.hierarchical_softmax_top_k(
+        *arguments, tree, 1, allowed=some
+    ).classes
+    for option in ({"top_p": 1e-46}, {"temperature": 1e-40}, {"top_k": 1}):
+        np.testing.assert_array_equal(
+            draw(allowed=some, **option), np.tile(best, (1, 20))
+        )
 
 
 def test_top_p_keeps_its_digits():
@@ -363,8 +396,10 @@ def test_shapes(leading, width, graph, dtype, options):
     assert list(static.outputs[0].shape) == [None, 4, 5]
 
 
-@pytest.mark.parametrize("options", [{}, {"top_k": 4}, {"top_p": 0.5}])
-@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize(
+    "name, options",
+    all_pairs(trees.KINDS, [{}, {"top_k": 4}, {"top_p": 0.5}]),
+)
 def test_nan(name, options):
     """-1 in the place of a class, for the examples that have one."""
     tree = build(name)

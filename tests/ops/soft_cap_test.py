@@ -80,38 +80,6 @@ def test_loss(cap, z_loss, dtype):
         np.testing.assert_allclose(got, wanted, rtol=stored, atol=20 * stored)
 
 
-@pytest.mark.parametrize("cap, z_loss", OPTIONS)
-def test_train_step(cap, z_loss):
-    """A step of SGD in place is the oracle's."""
-    w, b, labels, x = problem()
-    wide = [tf.identity(array) for array in (w, b, x)]
-    with tf.GradientTape() as tape:
-        tape.watch(wide)
-        want = oracle_losses(wide[0], wide[1], labels, wide[2], cap, z_loss)
-        mean = tf.reduce_mean(want)
-    dw, db, dx = tape.gradient(mean, wide)
-    weights, biases = tf.Variable(w), tf.Variable(b)
-    optimizer = tf_hsm.optimizers.SGD(0.5)
-    optimizer.build([weights, biases])
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        losses = tf_hsm.hierarchical_softmax_train_step(
-            weights,
-            biases,
-            labels,
-            x,
-            TREE,
-            optimizer,
-            logit_soft_cap=cap,
-            z_loss=z_loss,
-        )
-        mean = tf.reduce_mean(losses)
-    np.testing.assert_allclose(losses, want, rtol=1e-12)
-    np.testing.assert_allclose(tape.gradient(mean, x), dx, atol=1e-13)
-    np.testing.assert_allclose(weights, w - 0.5 * dw, atol=1e-13)
-    np.testing.assert_allclose(biases, b - 0.5 * db, atol=1e-13)
-
-
 def test_answers():
     """Every answer is one of the capped logits."""
     cap = 1.5
@@ -172,45 +140,3 @@ def test_samples():
     counts = np.bincount(drawn.numpy()[0], minlength=CLASSES)
     deviation = np.sqrt(draws * want * (1 - want))
     assert np.all(np.abs(counts - draws * want) < 5 * deviation)
-
-
-@pytest.mark.parametrize("options", [{"logit_soft_cap": 3.0}, {"z_loss": 0.1}])
-def test_trees_that_are_not_flat(options):
-    """A deep tree, and one of a few classes."""
-    for tree in (tf_hsm.Tree.two_level(100), tf_hsm.Tree.flat(8)):
-        w = tf.zeros([tree.num_rows, 4])
-        (name,) = options
-        with pytest.raises(
-            tf.errors.InvalidArgumentError,
-            match=f"{name} is for a flat tree of at least 9 classes",
-        ):
-            tf_hsm.hierarchical_softmax_loss(
-                w, None, [1], tf.zeros([1, 4]), tree, **options
-            )
-
-
-@pytest.mark.parametrize("cap", [0.0, -1.0, float("nan"), float("inf"), "30"])
-def test_caps_out_of_range(cap):
-    """The message names the argument."""
-    w, b, labels, x = problem()
-    with pytest.raises(ValueError, match="logit_soft_cap"):
-        tf_hsm.hierarchical_softmax_loss(
-            w, b, labels, x, TREE, logit_soft_cap=cap
-        )
-
-
-@pytest.mark.parametrize("z_loss", [-1.0, float("nan"), float("inf"), None])
-def test_z_losses_out_of_range(z_loss):
-    """The message names the argument."""
-    w, b, labels, x = problem()
-    with pytest.raises(ValueError, match="z_loss"):
-        tf_hsm.hierarchical_softmax_loss(w, b, labels, x, TREE, z_loss=z_loss)
-
-
-def test_smoothing_and_cap():
-    """They exclude each other."""
-    w, b, labels, x = problem()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="exclude each"):
-        tf_hsm.hierarchical_softmax_loss(
-            w, b, labels, x, TREE, logit_soft_cap=3.0, label_smoothing=0.1
-        )

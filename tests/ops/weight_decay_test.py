@@ -11,6 +11,7 @@ from tests.support import embedding_training, oracle
 from tests.support.keras_rules import CASES, make
 from tests.support.training import (
     assert_near,
+    draw_indices,
     in_place,
     in_two,
     variables_of,
@@ -132,7 +133,7 @@ def test_several_steps_as_in_two(rule, tree, dtype):
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_decay_of_vectors(rule, excluded):
     problem = wide_problem(TREE, (30, 9), np.float64)
-    indices = embedding_training.draw_indices(30)
+    indices = draw_indices(30)
     results = []
     for in_one in (True, False):
         variables = named(embedding_training.variables_of(problem, np.float64))

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, references
+from tests.support import oracle, references, trees
+from tests.support.places import HERE
 
 
 def evaluate(
@@ -21,20 +22,23 @@ def evaluate(
     parameter=tf.constant,
     label_dtype=np.int64,
     leading_shape=None,
-    ignore_class=None,
     graph=False,
+    place=HERE,
+    **options,
 ):
     """Computes the loss and the gradients of sum(upstream * loss).
 
     Args:
         loss_function: Called as `tf_hsm.hierarchical_softmax_loss`.
         tree: A `tf_hsm.Tree`.
-        problem: An `oracle.Problem`.
+        problem: An `oracle.Problem`; its label smoothing and prior, if any, are
+            options of the call.
         parameter: `tf.constant` or `tf.Variable`, makes weights and biases.
         label_dtype: np.int32 or np.int64.
         leading_shape: The shape that the batch takes; `[B]` if None.
-        ignore_class: Passed on.
-        graph: Whether to run in a `tf.function` of unknown batch size.
+        graph: Whether to run in a `tf.function`; here, of unknown batch size.
+        place: A `Place`.
+        **options: Passed on.
 
     Returns:
         An `oracle.Result` of tensors as TensorFlow gives them, for `dense`;
@@ -42,79 +46,109 @@ def evaluate(
     """
     shape = [len(problem.labels)] if leading_shape is None else leading_shape
     dim = problem.inputs.shape[-1]
-    weights = parameter(problem.weights)
-    biases = None if problem.biases is None else parameter(problem.biases)
-    sources = [weights] if biases is None else [weights, biases]
+    with tf.device(place.device):
+        sources = [
+            parameter(array)
+            for array in (problem.weights, problem.biases)
+            if array is not None
+        ]
+        given = (
+            tf.constant(problem.labels.reshape(shape), label_dtype),
+            tf.constant(problem.inputs.reshape([*shape, dim])),
+            tf.constant(problem.upstream.reshape(shape)),
+        )
+        if problem.smoothing_prior is not None:
+            options["smoothing_prior"] = tf.constant(problem.smoothing_prior)
+    if problem.label_smoothing:
+        options["label_smoothing"] = problem.label_smoothing
 
     def run(labels, inputs, upstream):
         with tf.GradientTape() as tape:
             tape.watch([inputs, *sources])
             loss = loss_function(
-                weights,
-                biases,
+                *(sources if len(sources) == 2 else [*sources, None]),
                 labels,
                 inputs,
                 tree,
-                ignore_class=ignore_class,
+                **options,
             )
-        gradients = tape.gradient(
+        return loss, *tape.gradient(
             loss,
             [inputs, *sources],
             output_gradients=upstream,
             # What a map over no examples never reads.
             unconnected_gradients="zero",
         )
-        return loss, gradients
 
-    labels = tf.constant(problem.labels.reshape(shape), label_dtype)
-    inputs = tf.constant(problem.inputs.reshape([*shape, dim]))
-    upstream = tf.constant(problem.upstream.reshape(shape))
-    if graph:
-        unknown = [None] * len(shape)
-        run = tf.function(
-            run,
-            input_signature=[
-                tf.TensorSpec(unknown, labels.dtype),
-                tf.TensorSpec([*unknown, dim], inputs.dtype),
-                tf.TensorSpec(unknown, upstream.dtype),
-            ],
-        )
-    loss, (dx, dw, *db) = run(labels, inputs, upstream)
+    if graph and place is HERE:
+        unknown = [
+            tf.TensorSpec([None] * len(shape) + [dim][: i == 1], each.dtype)
+            for i, each in enumerate(given)
+        ]
+        run = tf.function(run, input_signature=unknown)
+        graph = False
+    loss, dx, dw, *db = place.run(lambda: run(*given), graph)
     return oracle.Result(loss, dx, dw, db[0] if db else None)
 
 
-def smoothed_problems(tree, dtype):
-    """Yields problems with label smoothing, the first without biases.
-
-    They have few examples, whose groups are updated at once, or many.
-    """
-    for seed, (shape, share) in enumerate(
-        [((5, 3), 0.25), ((67, 33), 0.25), ((5, 3), 1.0)]
-    ):
-        problem = oracle.random_problem(tree, *shape, dtype, seed)
-        if seed == 0:
-            problem = problem.replace(biases=None)
-        yield problem.replace(label_smoothing=share)
-
-
-def check_loss(tree, problem):
+def check_loss(
+    tree,
+    problem,
+    parameters=(tf.constant, tf.Variable),
+    nodes=False,
+    ignore_class=None,
+    **options,
+):
     """Asserts that the loss op and its gradients equal the references.
 
-    The problem's label smoothing and prior are the op's options. The weights
-    are a tensor once, and a variable once.
+    Args:
+        tree: A `tf_hsm.Tree` or a `tf_hsm.Forest`.
+        problem: An `oracle.Problem`. Its label smoothing and prior are the op's
+            options. Inputs of ignored labels become NaN.
+        parameters: The kinds of weights, each with labels of another type.
+        nodes: Whether labels are rows.
+        ignore_class: A label, or several, that count for nothing.
+        **options: Of `evaluate`.
     """
-    loss = functools.partial(
-        tf_hsm.hierarchical_softmax_loss,
-        label_smoothing=problem.label_smoothing,
-        smoothing_prior=problem.smoothing_prior,
+    of_labels = trees.OfRows(tree) if nodes else tree
+    ignored = [] if ignore_class is None else ignore_class
+    is_ignored = np.isin(problem.labels, ignored)
+    known = problem.replace(labels=np.where(is_ignored, -1, problem.labels))
+    expected, bound = references.hierarchical_softmax(
+        of_labels, known, ignore_class=-1
     )
-    expected, bound = references.hierarchical_softmax(tree, problem)
-    rows = references.touched_rows(tree, problem.labels)
-    for parameter in (tf.constant, tf.Variable):
-        result = evaluate(loss, tree, problem, parameter=parameter)
-        assert_within(dense(result), expected, bound)
-        np.testing.assert_array_equal(result.dw.indices, rows)
-        assert tuple(result.dw.dense_shape) == problem.weights.shape
+    rows = references.touched_rows(of_labels, known.labels, -1)
+    problem.inputs[is_ignored] = np.nan
+    dtype = problem.weights.dtype
+    place = options.get("place", HERE)
+    for i, parameter in enumerate(parameters):
+        result = evaluate(
+            functools.partial(
+                tf_hsm.hierarchical_softmax_loss,
+                nodes=nodes,
+                ignore_class=ignore_class,
+            ),
+            tree,
+            problem,
+            parameter=parameter,
+            label_dtype=[np.int32, np.int64][i % 2],
+            **options,
+        )
+        assert result.loss.dtype == oracle.accumulator(dtype)
+        assert result.dx.dtype == problem.inputs.dtype
+        assert result.loss.device.endswith(place.device)
+        actual = dense(result)
+        assert_within(actual, expected, bound)
+        assert not actual.loss[is_ignored].any()
+        assert not actual.dx[is_ignored].any()
+        for slices in (result.dw, result.db):
+            if slices is None:
+                continue
+            assert slices.values.device.endswith(place.device)
+            assert slices.values.dtype == dtype
+            np.testing.assert_array_equal(slices.indices, rows)
+            assert len(slices.values) == len(rows)
+            assert slices.dense_shape[0] == len(problem.weights)
 
 
 def dense(result):

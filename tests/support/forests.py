@@ -23,7 +23,7 @@ TREES = {
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """The forest below some rows of a tree, and the tree above them.
+    """The forest below some rows of a tree.
 
     Attributes:
       forest: a `tf_hsm.Forest`.
@@ -32,9 +32,6 @@ class Cut:
       groups: likewise each group.
       classes: likewise each class.
       root_of_class: the root that each class of the forest is below.
-      top: a `tf_hsm.Tree`: the rows that are in no tree of the forest.
-      top_rows: the row of the tree that each row of the top is.
-      top_classes: the class of the top that each of the tree's is, or is below.
     """
 
     forest: tf_hsm.Forest
@@ -43,9 +40,6 @@ class Cut:
     groups: np.ndarray
     classes: np.ndarray
     root_of_class: np.ndarray
-    top: tf_hsm.Tree
-    top_rows: np.ndarray
-    top_classes: np.ndarray
 
 
 def some_rows(tree, seed):
@@ -90,15 +84,6 @@ def cut(tree, roots, seed=0):
             for c in classes
         ]
     )
-
-    above = np.setdiff1d(np.arange(tree.num_groups), groups)
-    top, top_rows = _arrays(tree, above, rng)
-    top = tf_hsm.Tree(*top)
-    top_classes = np.empty(tree.num_classes, np.int64)
-    for c in range(tree.num_classes):
-        (top_classes[c],) = np.flatnonzero(
-            np.isin(top_rows[top.class_rows], tree.path(c))
-        )
     return Cut(
         forest,
         np.array(roots),
@@ -106,9 +91,6 @@ def cut(tree, roots, seed=0):
         np.array(groups),
         classes,
         root_of_class,
-        top,
-        top_rows,
-        top_classes,
     )
 
 

@@ -5,8 +5,6 @@ on the CPU, above an emulation of CUDA.
 """
 
 import contextlib
-import dataclasses
-import functools
 import threading
 from concurrent import futures
 
@@ -16,32 +14,16 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests, oracle, pinned, references, trees
-from tests.support.evaluation import assert_within, dense
+from tests.support import evaluation, oracle, pinned, references, trees
+from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.references import FORESTS, build
+from tests.support.training import assert_close
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 
-# What has a GPU kernel.
-OPS = ["ResourceTfHsmTrainStep", "ResourceTfHsmLossStep"]
-for _name in (
-    "Loss",
-    "LossGrad",
-    "LogProbs",
-    "LogProbsGrad",
-    "ClassLogProbs",
-    "TopK",
-    "Sample",
-):
-    OPS += [f"TfHsm{_name}", f"ResourceTfHsm{_name}"]
-
 # Amounts of label smoothing, and whether it is towards a prior.
 SMOOTHED = [(0.25, False), (0.25, True), (1.0, True)]
-
-# Forests, each below some rows of a tree.
-FORESTS = [f"below {name}" for name in forests.TREES]
-
-PINNED = [f"pinned {name}" for name in pinned.TREES]
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["exact", "tf32"])
@@ -57,98 +39,11 @@ def tensor_cores(request):
     tf.config.experimental.enable_tensor_float_32_execution(enabled)
 
 
-@functools.cache
-def build(name):
-    """Makes a tree, or a forest, of the catalogues."""
-    if name in FORESTS:
-        tree = forests.TREES[name.removeprefix("below ")]()
-        return forests.cut(tree, forests.some_rows(tree, 1), 1).forest
-    if name in PINNED:
-        return pinned.TREES[name.removeprefix("pinned ")]()
-    return {**trees.CATALOGUE, **trees.DEEP}[name]()
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where kernels run.
-
-    Attributes:
-        device: For `tf.device`; results must be on it.
-        label: The kernels' label, or None for kernels without one.
-    """
-
-    device: str
-    label: str | None = None
-
-    def run(self, function, graph=False):
-        """Calls `function`, in a tf.function if `graph` or a label is set."""
-
-        def labelled():
-            if self.label is not None:
-                # What Graph._kernel_label_map sets for the time of a `with`.
-                tf.compat.v1.get_default_graph()._op_to_kernel_label_map.update(
-                    dict.fromkeys(OPS, self.label)
-                )
-            return function()
-
-        with tf.device(self.device):
-            if graph or self.label is not None:
-                return tf.function(labelled)()
-            return function()
-
-
-def solve(
-    place,
-    tree,
-    problem,
-    *,
-    parameter=tf.Variable,
-    label_dtype=np.int64,
-    leading_shape=None,
-    ignore_class=None,
-    graph=False,
-    nodes=False,
-):
-    """The loss and gradients of sum(upstream * loss): see evaluation.evaluate.
-
-    The problem's label smoothing and prior are the op's options.
-
-    Returns:
-        An `oracle.Result` of tensors, those of weights and biases as slices.
-    """
-    shape = [len(problem.labels)] if leading_shape is None else leading_shape
-    with tf.device(place.device):
-        weights = parameter(problem.weights)
-        biases = None if problem.biases is None else parameter(problem.biases)
-        labels = tf.constant(problem.labels.reshape(shape), label_dtype)
-        inputs = tf.constant(
-            problem.inputs.reshape([*shape, problem.inputs.shape[-1]])
-        )
-        upstream = tf.constant(problem.upstream.reshape(shape))
-        prior = problem.smoothing_prior
-        prior = None if prior is None else tf.constant(prior)
-    sources = [inputs, weights] if biases is None else [inputs, weights, biases]
-
-    def run():
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            loss = tf_hsm.hierarchical_softmax_loss(
-                weights,
-                biases,
-                labels,
-                inputs,
-                tree,
-                ignore_class=ignore_class,
-                nodes=nodes,
-                label_smoothing=problem.label_smoothing,
-                smoothing_prior=prior,
-            )
-        return loss, *tape.gradient(loss, sources, output_gradients=upstream)
-
-    loss, dx, dw, *db = place.run(run, graph)
-    assert loss.device.endswith(place.device), loss.device
-    assert dw.values.device.endswith(place.device), dw.values.device
-    return oracle.Result(loss, dx, dw, db[0] if db else None)
+def solve(place, tree, problem, **options):
+    """The loss of variables and its gradients: see evaluation.evaluate."""
+    options = {"parameter": tf.Variable, **options}
+    loss = tf_hsm.hierarchical_softmax_loss
+    return evaluate(loss, tree, problem, place=place, **options)
 
 
 def check_loss(
@@ -160,44 +55,21 @@ def check_loss(
     problem = problem.replace(label_smoothing=label_smoothing)
     if to_prior:
         problem = problem.replace(smoothing_prior=oracle.random_prior(tree))
-    expected, bound = references.hierarchical_softmax(tree, problem)
-    rows = references.touched_rows(tree, problem.labels)
-    for parameter, label_dtype in [
-        (tf.constant, np.int32),
-        (tf.Variable, np.int64),
-        (tf.Variable, np.int32),
-    ]:
-        result = solve(
-            place,
-            tree,
-            problem,
-            parameter=parameter,
-            label_dtype=label_dtype,
-            graph=graph,
-        )
-        assert result.loss.dtype == oracle.accumulator(dtype)
-        assert result.dx.dtype == np.dtype(dtype)
-        assert_within(dense(result), expected, bound)
-        for slices in (result.dw, result.db):
-            assert slices.values.dtype == np.dtype(dtype)
-            np.testing.assert_array_equal(slices.indices, rows)
-            assert slices.values.shape[0] == len(rows)
+    evaluation.check_loss(
+        tree,
+        problem,
+        [tf.constant, tf.Variable, tf.Variable],
+        graph=graph,
+        place=place,
+    )
 
 
 def check_labels_that_are_rows(place):
     """Rows of inner nodes too: the path begins there."""
-    names = ["two_level_100", "random", "huffman_4ary", FORESTS[0]]
-    for name in names:
+    for name in ("two_level_100", "random", "huffman_4ary", FORESTS[0]):
         tree = build(name)
-        rows = trees.OfRows(tree)
-        problem = oracle.random_problem(rows, 60, 9, np.float64)
-        result = solve(place, tree, problem, nodes=True)
-        assert_within(
-            dense(result), *oracle.hierarchical_softmax(rows, problem)
-        )
-        np.testing.assert_array_equal(
-            result.dw.indices, oracle.touched_rows(rows, problem.labels)
-        )
+        problem = oracle.random_problem(trees.OfRows(tree), 60, 9, np.float64)
+        evaluation.check_loss(tree, problem, nodes=True, place=place)
 
 
 def check_shapes(place, leading_shape, has_biases):
@@ -216,16 +88,10 @@ def check_shapes(place, leading_shape, has_biases):
 
 def check_ignored(place, dtype, ignore_class):
     """Ignored examples have loss 0 and count for nothing, NaN or not."""
-    tree = build("random")
-    problem = oracle.random_problem(tree, 20, 9, dtype)
+    problem = oracle.random_problem(build("random"), 20, 9, dtype)
     problem.labels[::3] = ignore_class
-    expected, bound = oracle.hierarchical_softmax(tree, problem, ignore_class)
-    problem.inputs[::3] = np.nan
-    result = solve(place, tree, problem, ignore_class=ignore_class)
-    assert_within(dense(result), expected, bound)
-    np.testing.assert_array_equal(
-        result.dw.indices,
-        oracle.touched_rows(tree, problem.labels, ignore_class),
+    evaluation.check_loss(
+        build("random"), problem, place=place, ignore_class=ignore_class
     )
 
 
@@ -290,10 +156,3 @@ def check_two_threads(place):
                 np.testing.assert_array_equal(
                     getattr(result, field), getattr(alone, field)
                 )
-
-
-def assert_close(actual, expected, bound, what):
-    error = abs(np.asarray(actual).astype(np.float64) - expected)
-    # Written so that a NaN fails too.
-    bad = ~(error <= bound)
-    assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"

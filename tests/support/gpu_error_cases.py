@@ -12,7 +12,8 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import oracle, references, training
 from tests.support.evaluation import assert_within, dense
-from tests.support.gpu_cases import build, solve
+from tests.support.gpu_cases import solve
+from tests.support.references import build
 from tf_hsm import optimizers
 from tf_hsm.runtime.tree_tensors import tree_tensors
 

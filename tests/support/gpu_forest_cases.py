@@ -9,92 +9,21 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import oracle
-from tests.support.gpu_cases import FORESTS, build
 from tests.support.gpu_inference_cases import arguments_of
+from tests.support.references import (
+    FORESTS,
+    build,
+    random_starts,
+    roots_of_rows,
+)
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors
 
 
-def roots_of_rows(forest):
-    """Returns `[R]`, the root that each row is below."""
-    return (
-        np.searchsorted(forest.root_groups, forest.row_groups, side="right") - 1
-    )
-
-
 def problem_of(forest, batch, dtype, seed=0):
-    """Draws a problem, and log-probabilities of the roots `[batch, roots]`."""
+    """Draws a problem, and log-probabilities of the roots."""
     problem = oracle.random_problem(forest, batch, 5, dtype, seed)
-    rng = np.random.default_rng(seed)
-    starts = 2 * rng.normal(size=[batch, forest.num_roots]) - 3
-    return problem, starts.astype(oracle.accumulator(dtype))
-
-
-def check_log_probs(place, name, dtype, nodes, has_starts=True):
-    """Values and all gradients, those of the roots too."""
-    forest = build(name)
-    problem, starts = problem_of(forest, 7, dtype)
-    roots = roots_of_rows(forest)
-    want, bound = reference.node_log_probs(forest, problem)
-    upstream = np.random.default_rng(1).normal(size=want.shape)
-    upstream = upstream.astype(starts.dtype)
-    if has_starts:
-        want = want + starts[:, roots]
-        bound = bound + 2 * forest.depth * oracle.unit_roundoff(
-            starts.dtype
-        ) * abs(want)
-    of_rows = upstream
-    if not nodes:
-        want, bound, upstream = (
-            reference.by_class(forest, a) for a in (want, bound, upstream)
-        )
-        of_rows = reference.by_row(forest, upstream)
-    parameter = tf.Variable if nodes else tf.constant
-    sources = list(arguments_of(place, problem, parameter))
-    weights, biases, inputs = sources
-    given = None
-    if has_starts:
-        with tf.device(place.device):
-            given = tf.constant(starts)
-        sources.append(given)
-
-    def run():
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            values = tf_hsm.hierarchical_softmax_log_probs(
-                weights,
-                biases,
-                inputs,
-                forest,
-                nodes=nodes,
-                root_log_probs=given,
-            )
-        return values, *tape.gradient(
-            values, sources, output_gradients=tf.constant(upstream)
-        )
-
-    values, dw, db, dx, *of_starts = place.run(run)
-    assert values.device.endswith(place.device), values.device
-    reference.assert_near(values, want, bound)
-    want, bound = reference.gradients(forest, problem, of_rows)
-    for field, actual in [("dx", dx), ("dw", dw), ("db", db)]:
-        # Relative to log-probabilities that are as large again.
-        reference.assert_near(
-            actual, getattr(want, field), 3 * getattr(bound, field), field
-        )
-    for actual in of_starts:
-        sums = np.stack(
-            [
-                of_rows[:, roots == root].astype(float).sum(-1)
-                for root in range(forest.num_roots)
-            ],
-            -1,
-        )
-        sizes = abs(of_rows).sum(-1, keepdims=True).astype(float)
-        unit = oracle.unit_roundoff(starts.dtype)
-        reference.assert_near(
-            actual, sums, forest.num_rows * unit * sizes, "roots"
-        )
+    return problem, random_starts(forest, batch, dtype, seed)
 
 
 def check_given_classes(place, name, dtype, label_dtype):

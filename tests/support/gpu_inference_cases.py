@@ -13,8 +13,8 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import masks, oracle, references
-from tests.support.gpu_cases import build
 from tests.support.gpu_error_cases import check_broken_tensors
+from tests.support.references import build
 from tf_hsm.ops import top_k
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
@@ -36,43 +36,75 @@ def arguments_of(place, problem, parameter=tf.constant):
 
 
 def check_log_probs(
-    place, name, shape, dtype, nodes, parameter=tf.constant, graph=False
+    place,
+    name,
+    shape,
+    dtype,
+    nodes,
+    parameter=tf.constant,
+    graph=False,
+    has_starts=False,
 ):
-    """Values and gradients against the reference."""
+    """Values and all gradients against the reference.
+
+    Those of log-probabilities of roots too, if `has_starts`.
+    """
     tree = build(name)
     problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
     want, bound = references.node_log_probs(tree, problem)
-    upstream = np.random.default_rng(0).normal(size=want.shape)
-    upstream = upstream.astype(oracle.accumulator(dtype))
+    wide = oracle.accumulator(dtype)
+    unit = oracle.unit_roundoff(wide)
+    upstream = np.random.default_rng(0).normal(size=want.shape).astype(wide)
+    sources = list(arguments_of(place, problem, parameter))
+    weights, biases, inputs = sources
+    starts = None
+    if has_starts:
+        values = references.random_starts(tree, shape[0], dtype)
+        roots = references.roots_of_rows(tree)
+        want = want + values[:, roots]
+        bound = bound + 2 * tree.depth * unit * abs(want)
+        with tf.device(place.device):
+            starts = tf.constant(values)
+        sources.append(starts)
     of_rows = upstream
     if not nodes:
         want, bound, upstream = (
             reference.by_class(tree, a) for a in (want, bound, upstream)
         )
         of_rows = reference.by_row(tree, upstream)
-    weights, biases, inputs = arguments_of(place, problem, parameter)
-    sources = [inputs, weights, biases]
 
     def run():
         with tf.GradientTape() as tape:
             tape.watch(sources)
             values = tf_hsm.hierarchical_softmax_log_probs(
-                weights, biases, inputs, tree, nodes=nodes
+                weights,
+                biases,
+                inputs,
+                tree,
+                nodes=nodes,
+                root_log_probs=starts,
             )
         return values, *tape.gradient(
             values, sources, output_gradients=tf.constant(upstream)
         )
 
-    values, *gradients = place.run(run, graph)
+    values, dw, db, dx, *of_starts = place.run(run, graph)
     assert values.device.endswith(place.device), values.device
-    assert values.dtype == oracle.accumulator(dtype)
+    assert values.dtype == wide
     reference.assert_near(values, want, bound)
     want, bound = references.log_prob_gradients(tree, problem, of_rows)
-    for field, actual in zip(("dx", "dw", "db"), gradients, strict=True):
+    # Relative to log-probabilities that may be as large again.
+    slack = 3 if name in references.FORESTS else 1
+    for field, actual in [("dx", dx), ("dw", dw), ("db", db)]:
         assert actual.dtype == np.dtype(dtype)
-        reference.assert_near(
-            actual, getattr(want, field), getattr(bound, field), field
-        )
+        limit = slack * getattr(bound, field)
+        reference.assert_near(actual, getattr(want, field), limit, field)
+    for actual in of_starts:
+        sums = np.zeros(actual.shape)
+        np.add.at(sums.T, roots, of_rows.T.astype(float))
+        sizes = abs(of_rows).sum(-1, keepdims=True).astype(float)
+        limit = tree.num_rows * unit * sizes
+        reference.assert_near(actual, sums, limit + 0 * sums, "roots")
 
 
 def check_given_classes(place, name, shape, dtype, count, label_dtype):

@@ -6,78 +6,13 @@ import numpy as np
 import tensorflow as tf
 
 from tests.support import references, training
-from tests.support.gpu_cases import assert_close, build
-from tests.support.update_rules import built, stepped
+from tests.support.references import build
+from tests.support.update_rules import built
 
 
-def check_train_step(
-    place,
-    rule,
-    name,
-    shape,
-    dtype,
-    has_biases,
-    graph=False,
-    label_smoothing=0.0,
-    make=training.in_place,
-):
-    """Two steps in place, each against NumPy; other rows keep all bits.
-
-    `make` makes one as `training.in_place` does.
-    """
-    tree = build(name)
-    problem = training.wide_problem(tree, shape, dtype, 0, has_biases)
-    with tf.device(place.device):
-        variables = training.variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-    for step in (1, 2):
-        before = training.states(optimizer, variables)
-        current = [state[0].astype(problem.weights.dtype) for state in before]
-        problem = training.wide_problem(tree, shape, dtype, step).replace(
-            weights=current[0],
-            biases=current[1] if has_biases else None,
-            label_smoothing=label_smoothing,
-        )
-        value, bound = references.hierarchical_softmax(
-            tree, problem, operands=dtype
-        )
-        losses, dx = place.run(
-            functools.partial(
-                make,
-                variables,
-                problem,
-                tree,
-                optimizer,
-                stochastic_rounding=False,
-                label_smoothing=label_smoothing,
-            ),
-            graph,
-        )
-        assert losses.device.endswith(place.device), losses.device
-        assert_close(losses, value.loss, bound.loss, "losses")
-        assert_close(dx, value.dx, bound.dx, "gradient of inputs")
-        rows = references.touched_rows(tree, problem.labels)
-        others = np.setdiff1d(np.arange(tree.num_weight_rows), rows)
-        for old, new, gradient, error in zip(
-            before,
-            training.states(optimizer, variables),
-            (value.dw, value.db),
-            (bound.dw, bound.db),
-            strict=False,
-        ):
-            numbers, *slots = (x[rows].astype(float) for x in old)
-            expected = stepped(
-                optimizer,
-                step,
-                numbers,
-                slots,
-                gradient[rows],
-                error[rows],
-                np.dtype(dtype),
-            )
-            for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
-                assert_close(new[i][rows], wanted, limit, f"{step}, array {i}")
-                training.assert_same(new[i][others], old[i][others])
+def check_train_step(place, rule, name, *args, **options):
+    """Two steps in place, each against NumPy; other rows keep all bits."""
+    training.check_steps(rule, build(name), *args, place=place, **options)
 
 
 def check_weight_decay(place):

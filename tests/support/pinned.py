@@ -56,9 +56,9 @@ def log_prob_gradients(tree, problem, upstream):
     return [_first_rows(result) for result in both]
 
 
-def touched_rows(tree, labels):
+def touched_rows(tree, labels, ignore_class=None):
     """The groups on the paths of the labels, sorted."""
-    return oracle.touched_rows(tree, labels)[::2] // 2
+    return oracle.touched_rows(tree, labels, ignore_class)[::2] // 2
 
 
 def _first_rows(result):

@@ -3,7 +3,27 @@
 Weights, biases and their gradients have a row for each row of the weights.
 """
 
-from tests.support import inference_reference, oracle, pinned
+import functools
+
+import numpy as np
+
+from tests.support import forests, inference_reference, oracle, pinned, trees
+
+# Forests, each below some rows of a tree.
+FORESTS = [f"below {name}" for name in forests.TREES]
+PINNED = [f"pinned {name}" for name in pinned.TREES]
+NAMES = [*trees.CATALOGUE, *FORESTS, *PINNED]
+
+
+@functools.cache
+def build(name):
+    """Makes a tree, or a forest, of the catalogues."""
+    if name in FORESTS:
+        tree = forests.TREES[name.removeprefix("below ")]()
+        return forests.cut(tree, forests.some_rows(tree, 1), 1).forest
+    if name in PINNED:
+        return pinned.TREES[name.removeprefix("pinned ")]()
+    return {**trees.CATALOGUE, **trees.DEEP}[name]()
 
 
 def random_problem(tree, batch, dim, dtype, seed=0):
@@ -11,14 +31,28 @@ def random_problem(tree, batch, dim, dtype, seed=0):
     return _of(tree).random_problem(tree, batch, dim, dtype, seed)
 
 
+def random_starts(forest, batch, dtype, seed=0):
+    """Draws log-probabilities of the roots, `[batch, roots]`."""
+    rng = np.random.default_rng(seed)
+    starts = 2 * rng.normal(size=[batch, forest.num_roots]) - 3
+    return starts.astype(oracle.accumulator(dtype))
+
+
+def roots_of_rows(forest):
+    """Returns `[R]`, the root that each row is below."""
+    return (
+        np.searchsorted(forest.root_groups, forest.row_groups, side="right") - 1
+    )
+
+
 def hierarchical_softmax(tree, problem, **options):
     """As `oracle.hierarchical_softmax`."""
     return _of(tree).hierarchical_softmax(tree, problem, **options)
 
 
-def touched_rows(tree, labels):
+def touched_rows(tree, labels, ignore_class=None):
     """As `oracle.touched_rows`."""
-    return _of(tree).touched_rows(tree, labels)
+    return _of(tree).touched_rows(tree, labels, ignore_class)
 
 
 def node_log_probs(tree, problem):

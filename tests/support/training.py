@@ -1,15 +1,20 @@
 """Training steps on problems, in place and as loss, gradient and apply."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, references
+from tests.support import oracle, references, trees
+from tests.support.places import HERE
 from tests.support.update_rules import built, stepped
 from tf_hsm.optimizers.in_place_rules import rule_of
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.runtime.variables import variable_of
+
+COUNT = 29  # of vectors
 
 
 def wide_problem(tree, shape, dtype=np.float32, seed=0, has_biases=True):
@@ -165,10 +170,27 @@ def step_from(state, variables, loss_grads, optimizer, **changes):
 
 
 def after_loss(
-    variables, problem, tree, optimizer, stochastic_rounding=False, **options
+    variables,
+    problem,
+    tree,
+    optimizer,
+    stochastic_rounding=False,
+    smoothing_prior=None,
+    ignore_class=(),
+    logit_soft_cap=None,
+    **options,
 ):
     """Makes a step as `in_place` does, but from the state of the loss op."""
-    made = kept_loss(variables, problem.labels, problem.inputs, tree, **options)
+    made = kept_loss(
+        variables,
+        problem.labels,
+        problem.inputs,
+        tree,
+        smoothing_prior=[] if smoothing_prior is None else [smoothing_prior],
+        ignore_classes=np.ravel(ignore_class).tolist(),
+        logit_soft_cap=logit_soft_cap or 0,
+        **options,
+    )
     step_from(
         made.state,
         variables,
@@ -179,105 +201,144 @@ def after_loss(
     return made.loss, made.input_grads * problem.upstream[:, np.newaxis]
 
 
+def draw_indices(batch, seed=0, count=COUNT):
+    """Rows of vectors: some many times, some once, some never."""
+    rng = np.random.default_rng(seed)
+    return (count * rng.random(batch) ** 3).astype(np.int64)
+
+
+def draw_vectors(width, dtype=np.float32, count=COUNT):
+    """As large as the inputs of `oracle.random_problem`."""
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(count, width)) / np.sqrt(width)).astype(dtype)
+
+
 def check_steps(
-    rule, tree, shape, dtype, has_biases, label_smoothing=0.0, make=in_place
+    rule,
+    tree,
+    shape,
+    dtype,
+    has_biases=True,
+    make=in_place,
+    *,
+    label_smoothing=0.0,
+    to_prior=False,
+    nodes=False,
+    place=HERE,
+    graph=False,
+    count=None,
 ):
     """Asserts that two steps in place are NumPy's, on touched rows alone.
 
-    The second step begins where the first one ends. `make` makes one as
-    `in_place` does.
+    The second step begins where the first one ends.
+
+    Args:
+        rule: One of OPTIMIZERS.
+        tree: A `tf_hsm.Tree` or a `tf_hsm.Forest`.
+        shape: The batch and the width.
+        dtype: The type of the variables.
+        has_biases: Whether there are biases.
+        make: Makes a step as `in_place` does.
+        label_smoothing: A share.
+        to_prior: Whether smoothing is towards a random prior.
+        nodes: Whether labels are rows.
+        place: A `Place`.
+        graph: Whether to run in a `tf.function`.
+        count: The number of vectors of which inputs are looked up, by the step
+            with a look-up in place of `make`. By default inputs are given.
     """
-    problem = wide_problem(tree, shape, dtype, 0, has_biases)
-    variables = variables_of(problem, dtype)
-    optimizer = built(rule, variables)
+    of_labels = trees.OfRows(tree) if nodes else tree
+    problem = wide_problem(of_labels, shape, dtype, 0, has_biases)
+    wide = problem.weights.dtype
+    prior = oracle.random_prior(tree) if to_prior else None
+    options = {"label_smoothing": label_smoothing, "nodes": nodes}
+    if to_prior:
+        options["smoothing_prior"] = prior
+    with tf.device(place.device):
+        variables = variables_of(problem, dtype)
+        if count is not None:
+            vectors = draw_vectors(shape[1], dtype, count)
+            variables.append(tf.Variable(vectors))
+        optimizer = built(rule, variables)
     for step in (1, 2):
         before = states(optimizer, variables)
-        w, *b = (state[0].astype(problem.weights.dtype) for state in before)
-        problem = wide_problem(tree, shape, dtype, step).replace(
-            weights=w,
-            biases=b[0] if b else None,
+        current = [state[0].astype(wide) for state in before]
+        indices = draw_indices(shape[0], step, count or COUNT)
+        problem = wide_problem(of_labels, shape, dtype, step).replace(
+            weights=current[0],
+            biases=current[1] if has_biases else None,
             label_smoothing=label_smoothing,
+            smoothing_prior=prior,
         )
-        value, bound = references.hierarchical_softmax(tree, problem)
-        losses, dx = make(
+        if count is not None:
+            problem = problem.replace(inputs=current[-1][indices])
+            make = functools.partial(looked_up, indices=indices)
+        value, bound = references.hierarchical_softmax(
+            of_labels, problem, operands=dtype
+        )
+        call = functools.partial(
+            make,
             variables,
             problem,
             tree,
             optimizer,
-            label_smoothing=label_smoothing,
             stochastic_rounding=False,
+            **options,
         )
+        losses, *dx = place.run(call, graph)
+        assert losses.device.endswith(place.device), losses.device
         assert_close(losses, value.loss, bound.loss, "losses")
-        assert_close(dx, value.dx, bound.dx, "gradient of inputs")
-        rows = references.touched_rows(tree, problem.labels)
+        rows = references.touched_rows(of_labels, problem.labels)
         gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
+        gradients = gradients[: 1 + has_biases]
+        if count is None:
+            assert_close(*dx, value.dx, bound.dx, "gradient of inputs")
+        else:
+            by_row = functools.partial(_sums_by_row, indices, count=count)
+            sums, errors = by_row(value.dx), by_row(bound.dx)
+            # The sums of repeated rows are made in the type of the sums.
+            repeated = np.bincount(indices, minlength=count)[:, None]
+            unit = oracle.unit_roundoff(wide)
+            errors += repeated * unit * by_row(abs(value.dx) + bound.dx)
+            gradients.append((sums, errors, np.unique(indices)))
         assert_stepped(
             optimizer,
             step,
             before,
             states(optimizer, variables),
-            gradients[: 1 + has_biases],
+            gradients,
             np.dtype(dtype),
         )
         assert int(optimizer.iterations) == step
 
 
-def check_as_in_two(rule, tree, shape, dtype, **options):
-    """Asserts that a step in place equals the loss, then the optimizer.
+def _sums_by_row(indices, values, count):
+    sums = np.zeros([count, values.shape[1]])
+    np.add.at(sums, indices, values.astype(np.float64))
+    return sums
 
-    Args:
-        rule: One of OPTIMIZERS.
-        tree: A `tf_hsm.Tree`.
-        shape: The batch and the width of a problem with biases.
-        dtype: The type of the variables.
-        **options: Options that the loss op takes too.
+
+def looked_up(variables, problem, tree, optimizer, indices, **options):
+    """Makes a step whose inputs are rows of the last variable.
+
+    Returns:
+        The losses alone, in a list. The step is for the sum of upstream *
+        losses, where `options` have no other loss_weights.
     """
-    problem = wide_problem(tree, shape, dtype)
-    ways = []
-    steps = [(in_place, {"stochastic_rounding": False}), (in_two, {})]
-    for make, rounding in steps:
-        variables = variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-        results = make(
-            variables, problem, tree, optimizer, **options, **rounding
+    w, *b, vectors = (v for v in variables if v is not None)
+    options = {"loss_weights": problem.upstream, **options}
+    return [
+        tf_hsm.hierarchical_softmax_embedding_train_step(
+            w,
+            b[0] if b else None,
+            problem.labels,
+            vectors,
+            indices,
+            tree,
+            optimizer,
+            **options,
         )
-        ways.append(
-            [v.numpy().astype(np.float64) for v in (*results, *variables)]
-        )
-    tolerance = {np.float64: 1e-9, np.float32: 2e-4}.get(dtype, 3e-2)
-    assert_near(*ways, tolerance)
-
-
-def check_the_default_minimizes_the_mean(
-    step, tree, ignore_class, make_variables=variables_of
-):
-    """Asserts that a step without loss weights minimizes the labels' mean loss.
-
-    Args:
-        step: Takes variables, a problem whose labels are `[2, 12]`, and as
-            keywords `optimizer`, `loss_weights` and `ignore_class`; returns the
-            losses.
-        tree: A `tf_hsm.Tree` of more than 7 classes.
-        ignore_class: 7 or None.
-        make_variables: Takes a problem; returns the variables of a step.
-    """
-    problem = wide_problem(tree, (24, 20))
-    problem.labels[5:9] = 7
-    kept = problem.labels != ignore_class
-    problem = problem.replace(labels=problem.labels.reshape(2, 12))
-    results = []
-    for loss_weights in (None, (kept / kept.sum()).reshape(2, 12)):
-        variables = make_variables(problem)
-        losses = step(
-            variables,
-            problem,
-            optimizer=built("sgd", variables),
-            loss_weights=loss_weights,
-            ignore_class=ignore_class,
-        )
-        assert losses.shape == [2, 12]
-        results.append([losses, variables])
-    assert_same(*results)
+    ]
 
 
 def assert_same(one, other):

@@ -98,11 +98,15 @@ DEEP = {"chain_10000": lambda: chain(10_000)}
 
 
 class OfRows:
-    """A tree as the oracle takes it, whose labels are all rows."""
+    """A tree as the oracle takes it, whose labels are all rows.
 
-    pinned = False
+    Attributes:
+        structure: The tree.
+    """
 
     def __init__(self, tree):
+        self.structure = tree
+        self.pinned = tree.pinned
         self.depth = tree.depth
         self.num_rows = self.num_classes = tree.num_rows
         self.group_offsets = tree.group_offsets

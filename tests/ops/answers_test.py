@@ -1,0 +1,668 @@
+"""Log-probabilities and best classes: one table of trees, types and options.
+
+Log-probabilities against the reference in float64; the best classes, among
+all, above bounds and among allowed ones, against a sort of the
+log-probabilities.
+"""
+
+import functools
+import re
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import (
+    gpu_forest_cases,
+    gpu_inference_cases,
+    masks,
+    oracle,
+    references,
+    trees,
+)
+from tests.support import inference_reference as reference
+from tests.support.pairs import all_pairs
+from tests.support.places import HERE
+from tests.support.references import FORESTS, NAMES, PINNED, build
+from tf_hsm import hierarchical_softmax_log_prob as log_prob
+from tf_hsm import hierarchical_softmax_log_probs as log_probs
+from tf_hsm import hierarchical_softmax_sample as sample
+from tf_hsm import hierarchical_softmax_top_k as top_k
+
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+KINDS = [tf.constant, tf.Variable]
+TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
+
+
+def random_arguments(tree, batch=7, width=5, dtype=np.float32, make=np.array):
+    """Weights, biases and inputs; the first two as `make` makes them."""
+    problem = references.random_problem(tree, batch, width, dtype)
+    return make(problem.weights), make(problem.biases), problem.inputs
+
+
+def random_starts(tree, batch, dtype):
+    """Log-probabilities of the roots, `[batch, roots]`; None for a tree."""
+    if tree.num_roots == 1:
+        return None
+    return references.random_starts(tree, batch, dtype)
+
+
+def all_starts(tree, batch, dtype):
+    """None, and those that a forest may have."""
+    starts = random_starts(tree, batch, dtype)
+    return [None] if starts is None else [None, starts]
+
+
+def some_k(tree):
+    return sorted({1, min(5, tree.num_classes), tree.num_classes})
+
+
+@pytest.mark.parametrize(
+    "name, dtype, shape, nodes, parameter, graph, has_starts",
+    all_pairs(
+        NAMES,
+        DTYPES,
+        [(5, 3), (67, 33)],
+        [False, True],
+        KINDS,
+        [False, True],
+        [False, True],
+    ),
+)
+def test_log_probs(name, dtype, shape, nodes, parameter, graph, has_starts):
+    has_starts = has_starts and name in FORESTS
+    gpu_inference_cases.check_log_probs(
+        HERE, name, shape, dtype, nodes, parameter, graph, has_starts
+    )
+
+
+def test_a_chain_of_10000_levels():
+    gpu_inference_cases.check_log_probs(
+        HERE, "chain_10000", (3, 5), np.float32, nodes=False
+    )
+    tree = build("chain_10000")
+    for k in (1, 300, 10_001):
+        check_top_k(tree, random_arguments(tree, batch=2), k)
+
+
+@pytest.mark.parametrize("scale", [30.0, 1e4])
+@pytest.mark.parametrize("name", ["two_level_100", "huffman_2ary", "chain_50"])
+def test_large_logits(name, scale):
+    """Beyond |z| = 90, where an exponential overflows."""
+    tree = build(name)
+    problem = oracle.random_problem(tree, 20, 9, np.float32)
+    problem = problem.replace(weights=np.float32(scale) * problem.weights)
+    arguments = problem.weights, problem.biases, problem.inputs
+    want, bound = reference.node_log_probs(tree, problem)
+    values = log_probs(*arguments, tree, nodes=True)
+    reference.assert_near(values, want, bound)
+    for k in some_k(tree):
+        check_top_k(tree, arguments, k)
+
+
+@pytest.mark.parametrize("name", trees.KINDS)
+def test_probabilities_sum_to_1(name):
+    """Those of a row's children to its own; in float32, to 1e-6."""
+    tree = build(name)
+    arguments = random_arguments(tree, 67, 33)
+    nodes = log_probs(*arguments, tree, nodes=True).numpy()
+    classes = log_probs(*arguments, tree).numpy()
+    np.testing.assert_array_equal(nodes[:, tree.class_rows], classes)
+    assert (nodes <= 0).all()
+    probs = np.exp(nodes.astype(np.float64))
+    sums = np.add.reduceat(probs, tree.group_offsets[:-1], axis=1)
+    above = np.append(probs, np.ones((67, 1)), 1)[:, tree.group_parents]
+    np.testing.assert_allclose(sums, above, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name, argument, nodes",
+    all_pairs(
+        ["two_level_7", "random", "chain_50", "only_children"],
+        ["inputs", "weights", "biases"],
+        [False, True],
+    ),
+)
+def test_finite_differences(name, argument, nodes):
+    tree = build(name)
+    problem = oracle.random_problem(tree, 2, 2, np.float64)
+    size = tree.num_rows if nodes else tree.num_classes
+    upstream = np.random.default_rng(1).normal(size=(2, size))
+
+    def values_of(problem):
+        given = problem.weights, problem.biases, problem.inputs
+        return log_probs(*given, tree, nodes=nodes)
+
+    source = tf.Variable(getattr(problem, argument))
+    with tf.GradientTape() as tape:
+        values = values_of(problem.replace(**{argument: source}))
+    analytic = tape.gradient(values, source, output_gradients=upstream).numpy()
+
+    def total(array):
+        values = values_of(problem.replace(**{argument: array}))
+        return (values.numpy() * upstream).sum()
+
+    numeric = oracle.finite_differences(total, getattr(problem, argument))
+    error = np.linalg.norm(numeric - analytic)
+    assert error <= 1e-6 * np.linalg.norm(analytic)
+
+
+@pytest.mark.parametrize(
+    "name, dtype, nodes, label_dtype",
+    all_pairs(
+        [*NAMES, "chain_10000"], DTYPES, [False, True], [np.int32, np.int64]
+    ),
+)
+def test_given_classes(name, dtype, nodes, label_dtype):
+    """The bits of those of all, also of one that comes twice; -1 of none."""
+    tree = build(name)
+    weights, biases, x = random_arguments(tree, 5, 3, dtype, tf.Variable)
+    for starts in all_starts(tree, 5, dtype):
+        options = {"nodes": nodes, "root_log_probs": starts}
+        want = log_probs(weights, biases, x, tree, **options).numpy()
+        least = 0 if starts is None else -1
+        rng = np.random.default_rng(0)
+        classes = rng.integers(least, want.shape[1], size=(5, 8))
+        classes[:, 1], classes[0, 0] = classes[:, 0], least
+        for given in (classes, classes[:, :1], classes[:, :0]):
+            given = given.astype(label_dtype)
+            actual = log_prob(weights, biases, given, x, tree, **options)
+            picked = np.take_along_axis(want, np.maximum(given, 0), 1)
+            picked = np.where(given < 0, -np.inf, picked)
+            np.testing.assert_array_equal(actual, picked)
+
+
+def ranked(values, k, mask, bounds=None):
+    """The best values and classes of each row, -inf and -1 for no class."""
+    found = np.full([len(values), k], -np.inf), np.full([len(values), k], -1)
+    for i, row in enumerate(values):
+        classes = reference.ranking(row)
+        classes = classes[np.broadcast_to(mask, values.shape)[i, classes]]
+        if bounds is not None:
+            keys = np.fmax(row[classes], -np.inf)
+            least = np.fmax(bounds[i], np.finfo(values.dtype).min)
+            classes = classes[keys >= least]
+        classes = classes[:k]
+        found[0][i, : classes.size] = row[classes]
+        found[1][i, : classes.size] = classes
+    return found
+
+
+def check_top_k(tree, arguments, k, mask=True, least=None, **options):
+    """The result has the bits and the order of a sort of all classes.
+
+    Args:
+        tree: A tree or a forest.
+        arguments: Weights, biases and inputs.
+        k: How many classes.
+        mask: The allowed ones, `[N]` or `[B, N]`.
+        least: Those below are left out.
+        **options: Options that say the same.
+    """
+    starts = options.get("root_log_probs")
+    values = log_probs(*arguments, tree, root_log_probs=starts).numpy()
+    found = top_k(*arguments, tree, k, **options)
+    assert found.classes.dtype == tf.int64
+    for one, other in zip(found, ranked(values, k, mask, least), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def tied(kind, weights, biases, x):
+    """Arguments by which many classes are equal, or none is."""
+    rng = np.random.default_rng(0)
+    if kind == "zero":
+        return 0 * weights, 0 * biases, x
+    if kind == "equal rows":
+        which = rng.integers(min(2, len(weights)), size=len(weights))
+        return weights[which], biases[which], x
+    if kind == "integers":
+        whole = rng.integers(-1, 2, size=weights.shape).astype(weights.dtype)
+        return whole, None, np.round(2 * x)
+    return weights, biases, x
+
+
+@pytest.mark.parametrize(
+    "name, dtype, limit, ties, chance, lists, parameter, batch",
+    all_pairs(
+        NAMES,
+        DTYPES,
+        [None, "bounds", "threshold"],
+        [None, "zero", "equal rows", "integers"],
+        [None, 0.0, 0.05, 0.5, 1.0],
+        ["shared", "of each"],
+        KINDS,
+        [7, 40],
+    ),
+)
+def test_top_k(name, dtype, limit, ties, chance, lists, parameter, batch):
+    tree = build(name)
+    arguments = tied(ties, *random_arguments(tree, batch, dtype=dtype))
+    weights, biases, x = arguments
+    arguments = (
+        parameter(weights),
+        None if biases is None else parameter(biases),
+        x,
+    )
+    mask, options = np.ones([1, tree.num_classes], bool), {}
+    if chance is not None:
+        size = 1 if lists == "shared" else batch
+        mask = masks.random_mask(tree, chance, size)
+        options["allowed"] = masks.lists_of(mask)
+    for starts in all_starts(tree, batch, dtype):
+        options["root_log_probs"] = starts
+        bounds = None
+        if limit is not None:
+            # At a good class, above the best, below the worst, at none.
+            values = log_probs(*arguments, tree, root_log_probs=starts).numpy()
+            at = np.arange(batch)
+            bounds = np.sort(values)[at, -1 - at % min(12, tree.num_classes)]
+            bounds[1::4] = values[1::4].max(-1) + 1e-2
+            bounds[2::4] = values[2::4].min(-1) - 1
+            bounds[[3, 4, 5]] = np.nan, -np.inf, np.inf
+        if limit == "bounds":
+            options["bounds"] = bounds
+        elif limit == "threshold":
+            # Between probabilities, not at one, whose logarithm rounds.
+            bounds = np.nan_to_num(bounds.astype(np.float64)) - 1e-3
+            options["threshold"] = np.exp(np.minimum(bounds, 1))
+        for k in some_k(tree):
+            check_top_k(tree, arguments, k, mask, bounds, **options)
+
+
+def test_one_threshold_for_all_inputs():
+    """A number, a tensor; with any leading shape, in a graph too."""
+    arguments = random_arguments(TREE, 6, dtype=np.float64)
+    weights, biases, x = arguments
+    threshold = np.median(np.exp(log_probs(*arguments, TREE))) * (1 - 1e-9)
+    bounds = np.full(6, np.log(threshold))
+    for given in (threshold, tf.constant(threshold), np.full(6, threshold)):
+        check_top_k(TREE, arguments, 60, True, bounds, threshold=given)
+    check_top_k(TREE, arguments, 3, threshold=0.0)
+
+    def run(inputs, threshold):
+        return top_k(weights, biases, inputs, TREE, 5, threshold=threshold)
+
+    thresholds = np.geomspace(1e-4, 1, 6).reshape(3, 2)
+    eager = run(x.reshape(3, 2, -1), thresholds)
+    spec = [tf.TensorSpec(None, tf.float64)] * 2
+    traced = tf.function(run, input_signature=spec)
+    for one, other in zip(
+        eager, traced(x.reshape(3, 2, -1), thresholds), strict=True
+    ):
+        assert one.shape == [3, 2, 5]
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name, dtype", all_pairs(trees.KINDS, DTYPES))
+def test_best_by_the_reference(name, dtype):
+    """Each place holds what the float64 reference has there, but for rounding.
+
+    That does not rest on the op that gives all log-probabilities.
+    """
+    tree = build(name)
+    problem = oracle.random_problem(tree, 7, 5, dtype)
+    values, bound = (
+        reference.by_class(tree, a)
+        for a in reference.node_log_probs(tree, problem)
+    )
+    found = top_k(*random_arguments(tree, dtype=dtype), tree, tree.num_classes)
+    classes = found.classes.numpy()
+    np.testing.assert_array_equal(
+        np.sort(classes), np.tile(np.arange(tree.num_classes), (7, 1))
+    )
+    at = np.take_along_axis(values, classes, -1)
+    worst = bound.max(-1, keepdims=True)
+    reference.assert_near(found.log_probs, at, worst + 0 * at)
+    reference.assert_near(at, -np.sort(-values), 2 * worst + 0 * at)
+
+
+@pytest.mark.parametrize(
+    "name, ties, beam_width",
+    all_pairs([*trees.CATALOGUE, *PINNED], [None, "integers"], [1, 3]),
+)
+def test_beams(name, ties, beam_width):
+    """Classes, and how many nodes were left out, as by a search in Python."""
+    tree = build(name)
+    arguments = tied(ties, *random_arguments(tree, batch=4))
+    nodes = log_probs(*arguments, tree, nodes=True).numpy()
+    for k in some_k(tree):
+        found = top_k(
+            *arguments, tree, k, beam_width=beam_width, return_pruned=True
+        )
+        for i, row in enumerate(nodes):
+            classes, pruned = reference.beam_search(tree, row, k, beam_width)
+            np.testing.assert_array_equal(found.classes[i], classes)
+            assert found.num_pruned[i] == pruned
+            np.testing.assert_array_equal(
+                found.log_probs[i], row[tree.class_rows[classes]]
+            )
+
+
+@pytest.mark.parametrize(
+    "name, allowed",
+    [
+        (name, allowed)
+        for name in ("balanced_5ary_113", *FORESTS)
+        for allowed in (None, 0.3)
+    ],
+)
+def test_nothing_pruned_is_exact(name, allowed):
+    """And of those with something pruned, some are not."""
+    tree = build(name)
+    arguments = random_arguments(tree, batch=300)
+    options = {"root_log_probs": random_starts(tree, 300, np.float32)}
+    if allowed:
+        mask = masks.random_mask(tree, allowed, 1)
+        options["allowed"] = masks.lists_of(mask)
+    search = functools.partial(
+        top_k,
+        *arguments,
+        tree,
+        min(4, tree.num_classes),
+        return_pruned=True,
+        **options,
+    )
+    exact = search()
+    assert not exact.num_pruned.numpy().any()
+    beam = search(beam_width=1)
+    is_same = (beam.classes.numpy() == exact.classes.numpy()).all(1)
+    is_whole = beam.num_pruned.numpy() == 0
+    assert is_same[is_whole].all()
+    if name == "balanced_5ary_113" and not allowed:
+        assert is_whole.any() and not is_same.all()
+    for width in (tree.num_groups, 2**62, tf.constant(tree.num_groups)):
+        for one, other in zip(search(beam_width=width), exact, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def spoil(kind, tree, weights, biases, inputs):
+    """NaN, or infinities, in some place."""
+    some = np.random.default_rng(0).random(tree.num_rows) < 0.2
+    if kind == "inputs":
+        inputs[2, 0] = np.nan
+    elif kind == "some weights":
+        weights[some, 0] = np.nan
+    elif kind == "all weights":
+        weights[:] = np.nan
+    else:
+        biases[some] = np.inf if kind == "plus infinity" else -np.inf
+    return weights, biases, inputs
+
+
+@pytest.mark.parametrize(
+    "name, kind, beam_width",
+    all_pairs(
+        list(trees.CATALOGUE),
+        ["inputs", "some weights", "all weights", "plus infinity", "minus"],
+        [None, 2],
+    ),
+)
+def test_nan(name, kind, beam_width):
+    """Always k classes, none twice; NaN after all numbers, in its example."""
+    tree = build(name)
+    whole = random_arguments(tree)
+    arguments = spoil(kind, tree, *(a.copy() for a in whole))
+    values = log_probs(*arguments, tree).numpy()
+    if kind == "inputs":
+        others = np.arange(7) != 2
+        assert np.isnan(values[2]).all()
+        unspoilt = log_probs(*whole, tree)[others]
+        np.testing.assert_array_equal(values[others], unspoilt)
+    for k in some_k(tree):
+        found = top_k(
+            *arguments, tree, k, beam_width=beam_width, return_pruned=True
+        )
+        classes = found.classes.numpy()
+        assert (np.diff(np.sort(classes)) > 0).all()
+        assert classes.min() >= 0 and classes.max() < tree.num_classes
+        np.testing.assert_array_equal(
+            found.log_probs, np.take_along_axis(values, classes, -1)
+        )
+        best = reference.ranking(values)[:, :k]
+        is_finite = np.take_along_axis(values, best, -1) > -np.inf
+        is_exact = (found.num_pruned.numpy() == 0)[:, np.newaxis]
+        same = classes == best
+        assert (same | ~is_finite | ~is_exact).all()
+        keys = np.nan_to_num(found.log_probs.numpy(), nan=-np.inf)
+        assert (np.diff(np.maximum(keys, -1e38)) <= 0).all()
+
+
+@pytest.mark.parametrize("masked", [1, 11])
+def test_rows_that_are_switched_off(masked):
+    """A bias of -inf switches off a row, and what is below it, in all results.
+
+    The gradient of a class elsewhere is that of its loss.
+    """
+    tree = tf_hsm.Tree.two_level(9)
+    problem = oracle.random_problem(tree, 3, 4, np.float32)
+    is_off = [masked in tree.path(c) for c in range(9)]
+    assert sum(is_off) == (3 if masked == 1 else 1)
+    problem.biases[masked] = -np.inf
+    weights, biases, inputs = sources = [
+        tf.Variable(a)
+        for a in (problem.weights, problem.biases, problem.inputs)
+    ]
+    with tf.GradientTape(persistent=True) as tape:
+        values = log_probs(*sources, tree)
+        loss = tf_hsm.hierarchical_softmax_loss(
+            weights, biases, [0, 1, 6], inputs, tree
+        )
+        of_labels = -tf.gather(values, [0, 1, 6], batch_dims=1)
+    np.testing.assert_array_equal(np.isneginf(values), [is_off] * 3)
+    np.testing.assert_allclose(np.exp(values).sum(1), 1, rtol=1e-6)
+    for source in sources:
+        np.testing.assert_allclose(
+            tape.gradient(of_labels, source),
+            tf.convert_to_tensor(tape.gradient(loss, source)),
+            rtol=1e-5,
+            atol=1e-6,
+        )
+
+
+def test_roots_of_no_probability():
+    """They come last without bounds, and never with them or as draws."""
+    forest = build("below three_levels")
+    arguments = random_arguments(forest, 9)
+    starts = random_starts(forest, 9, np.float32)
+    starts[:, 0] = -np.inf
+    n = forest.num_classes
+    is_left = references.roots_of_rows(forest)[forest.class_rows] != 0
+    for bounds in (None, np.full(9, -np.inf, np.float32)):
+        result = top_k(
+            *arguments, forest, n, root_log_probs=starts, bounds=bounds
+        )
+        last = result.classes.numpy()[:, is_left.sum() :]
+        want = -1 if bounds is not None else np.flatnonzero(~is_left)
+        np.testing.assert_array_equal(np.sort(last), 0 * last + want)
+        assert (result.log_probs.numpy()[:, is_left.sum() :] == -np.inf).all()
+    for options in ({}, {"top_k": n}, {"top_p": 0.9}, {"allowed": range(n)}):
+        draw = functools.partial(
+            sample, *arguments, forest, 300, seed=1, **options
+        )
+        assert is_left[draw(root_log_probs=starts).numpy()].all()
+        of_none = np.full_like(starts, -np.inf)
+        of_none[1] = np.nan
+        assert (draw(root_log_probs=of_none).numpy() == -1).all()
+
+
+def test_one_root_may_have_log_probs():
+    """A tree's is added to all of it."""
+    gpu_forest_cases.check_one_root(HERE)
+    arguments = random_arguments(TREE, 5)
+    starts = np.linspace(-3, 0, 5, dtype="f")[:, np.newaxis]
+    draws = sample(*arguments, TREE, 9, seed=1, root_log_probs=starts)
+    assert (draws.numpy() >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "shape, kind, graph, allowed",
+    all_pairs(
+        [([], 7), ([0], 7), ([3, 2], 7), ([6], 0), ([2, 3], 1)],
+        [tf.constant, tf.Variable, keras.Variable],
+        [False, True],
+        [False, True],
+    ),
+)
+def test_shapes(shape, kind, graph, allowed):
+    """Any leading shape and width, in graphs that do not know them."""
+    leading, width = shape
+    batch = int(np.prod(leading))
+    weights, biases, x = random_arguments(TREE, batch, width, make=kind)
+    classes = np.random.default_rng(0).integers(60, size=[batch, 5])
+    lists = masks.padded(masks.random_mask(TREE, 0.2, max(batch, 1)))[:batch]
+
+    def run(inputs, classes, lists, k):
+        given = weights, biases, inputs, TREE
+        options = {"allowed": lists} if allowed else {}
+        source = weights.value if kind is keras.Variable else weights
+        with tf.GradientTape() as tape:
+            tape.watch([inputs, source])
+            values = log_probs(*given)
+        dx, dw = tape.gradient(values, [inputs, source])
+        beam = {"beam_width": 3, "return_pruned": True, **options}
+        return [
+            values,
+            dx,
+            log_prob(weights, biases, classes, *given[2:], **options),
+            *top_k(*given, k, **options),
+            *top_k(*given, k, **beam),
+            sample(*given, 3, seed=1, **options),
+        ], dw
+
+    want, dw = run(tf.constant(x), classes, lists, tf.constant(4))
+    if graph:
+        integers = tf.TensorSpec(None, tf.int64)
+        of_lists = tf.TensorSpec([None] * (len(leading) + 1), tf.int64)
+        spec = [
+            tf.TensorSpec(None),
+            integers,
+            of_lists,
+            tf.TensorSpec(None, tf.int32),
+        ]
+        run = tf.function(run, input_signature=spec)
+    found, same_dw = run(
+        tf.reshape(x, [*leading, width]),
+        tf.reshape(classes, [*leading, 5]),
+        tf.reshape(lists, [*leading, lists.shape[-1]]),
+        tf.constant(4),
+    )
+    assert dw.shape == same_dw.shape == (TREE.num_rows, width)
+    for one, other in zip(found, want, strict=True):
+        assert one.shape == [*leading, *other.shape[1:]]
+        np.testing.assert_allclose(
+            np.reshape(one, other.shape), other, rtol=1e-6
+        )
+
+
+def test_static_shapes():
+    """What a graph knows of the arguments, it knows of the results."""
+    weights, biases, _ = random_arguments(TREE)
+    forest = build("below huffman_3")
+    w, b, _ = random_arguments(forest)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, 4, 5]),
+            tf.TensorSpec([2, None, 9], tf.int32),
+            tf.TensorSpec([], tf.int64),
+            tf.TensorSpec([None, None, forest.num_roots]),
+        ]
+    )
+    def run(inputs, classes, k, starts):
+        given = weights, biases, inputs, TREE
+        beam = {"beam_width": 2, "return_pruned": True}
+        return (
+            log_probs(*given),
+            log_probs(weights, None, inputs, TREE, nodes=True),
+            log_prob(weights, biases, classes, inputs, TREE),
+            *top_k(*given, 3, **beam),
+            *top_k(*given, k),
+            log_probs(w, b, inputs, forest, root_log_probs=starts),
+            top_k(w, b, inputs, forest, 2, bounds=starts[..., 0]).classes,
+        )
+
+    shapes = [list(s.shape) for s in run.get_concrete_function().outputs]
+    known, unknown = [None, 4, 3], [None, 4, None]
+    assert shapes == [
+        [None, 4, 60],
+        [None, 4, TREE.num_rows],
+        [2, 4, 9],
+        *(known, known, [None, 4], unknown, unknown),
+        [None, 4, forest.num_classes],
+        [None, 4, 2],
+    ]
+
+
+@pytest.mark.parametrize("dtype, inputs_dtype", all_pairs(DTYPES, DTYPES))
+def test_inputs_of_another_type(dtype, inputs_dtype):
+    """They are read as the type of the sums; their gradient is of theirs."""
+    weights, biases, x = random_arguments(TREE, 9, 7, dtype)
+    x = tf.cast(x, inputs_dtype)
+    results = []
+    for inputs in (x, tf.cast(x, oracle.accumulator(dtype))):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            values = log_probs(weights, biases, inputs, TREE)
+        dx = tf.cast(tape.gradient(values, inputs), inputs_dtype)
+        best = top_k(weights, biases, inputs, TREE, 60)
+        assert values.dtype == best.log_probs.dtype == oracle.accumulator(dtype)
+        results.append([values, dx, *best])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("beam_width", [None, 2])
+def test_the_rest_of_the_batch_does_not_matter(beam_width):
+    """To no bit, in a batch that is searched in parts."""
+    tree = build("huffman_4ary")
+    weights, biases, inputs = random_arguments(tree, batch=2100)
+    inputs[1::2] *= 0.1
+    options = {"beam_width": beam_width, "return_pruned": True}
+
+    def run(inputs):
+        best = top_k(weights, biases, inputs, tree, 9, **options)
+        return [log_probs(weights, biases, inputs, tree), *best]
+
+    want = run(inputs)
+    order = np.random.default_rng(0).permutation(2100)
+    for one, all_of in zip(run(inputs[order]), want, strict=True):
+        np.testing.assert_array_equal(one, all_of.numpy()[order])
+    for i in (0, 1, 1024, 2099):
+        for one, all_of in zip(run(inputs[i]), want, strict=True):
+            np.testing.assert_array_equal(one, all_of[i])
+
+
+def peak_growth(function):
+    """By how many bytes a call lets the process's peak memory grow."""
+
+    def status(field):
+        with open("/proc/self/status") as file:
+            return 1024 * int(re.search(rf"{field}:\s+(\d+)", file.read())[1])
+
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    before = status("VmRSS")
+    function()
+    return status("VmHWM") - before
+
+
+def test_no_copy_after_a_sparse_update():
+    """With it TensorFlow begins to copy the variable for every other reader."""
+    tree = tf_hsm.Tree.two_level(100_000)
+    weights = tf.Variable(tf.zeros([tree.num_rows, 200]))
+    weights.scatter_sub(tf.IndexedSlices(tf.ones([1, 200]), [0]))
+    size = 4 * tree.num_rows * 200
+    inputs = tf.ones([2, 200])
+    for function, arguments in [
+        (log_probs, (inputs, tree)),
+        (log_prob, ([[3], [5]], inputs, tree)),
+        (top_k, (inputs, tree, 5)),
+        (sample, (inputs, tree, 5)),
+        (functools.partial(sample, seed=1, top_k=3), (inputs, tree, 5)),
+    ]:
+        call = functools.partial(function, weights, None, *arguments)
+        assert peak_growth(call) < 0.5 * size, function
+    assert peak_growth(lambda: tf.reduce_max(weights)) > 0.9 * size

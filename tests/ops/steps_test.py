@@ -1,0 +1,574 @@
+"""Steps in place train as loss, gradient and apply do; labels and rounding.
+
+`conformance_test` compares single steps with NumPy.
+"""
+
+import functools
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import trees
+from tests.support.pairs import all_pairs
+from tests.support.training import (
+    COUNT,
+    after_loss,
+    assert_near,
+    assert_same,
+    draw_indices,
+    draw_vectors,
+    in_place,
+    in_two,
+    kept_loss,
+    looked_up,
+    states,
+    step_from,
+    variables_of,
+    wide_problem,
+)
+from tests.support.update_rules import OPTIMIZERS, built
+from tf_hsm import hierarchical_softmax_loss as loss_function
+from tf_hsm import hierarchical_softmax_train_step as train_step
+
+RULES = list(OPTIMIZERS)
+TREE = tf_hsm.Tree.two_level(50)
+
+
+def looked_up_in_order(variables, problem, tree, optimizer, **options):
+    """Makes a step with a look-up; labels of any shape."""
+    indices = draw_indices(problem.labels.size).reshape(problem.labels.shape)
+    return looked_up(variables, problem, tree, optimizer, indices, **options)
+
+
+def with_vectors(problem, dtype=np.float32):
+    """Weights, biases and vectors."""
+    vectors = draw_vectors(problem.inputs.shape[-1], dtype)
+    return [*variables_of(problem, dtype), tf.Variable(vectors)]
+
+
+def alone(variables, problem, tree, optimizer, **options):
+    """Makes a step without a tape; returns the losses in a list."""
+    given = problem.labels, problem.inputs, tree, optimizer
+    return [train_step(*variables, *given, **options)]
+
+
+# Steps, and what makes their variables.
+STEPS = {
+    "in place": (in_place, variables_of),
+    "alone": (alone, variables_of),
+    "looked up": (looked_up_in_order, with_vectors),
+}
+
+
+@pytest.mark.parametrize(
+    "rule, name, options, step",
+    all_pairs(
+        RULES,
+        ["flat", "random"],
+        [
+            {"ignore_class": -1},
+            {"ignore_class": 7},
+            {"ignore_class": [7, -3]},
+            {"logit_soft_cap": 1.5},
+            {"z_loss": 0.25},
+            {"logit_soft_cap": 1.5, "z_loss": 0.25},
+        ],
+        [in_place, after_loss],
+    ),
+)
+def test_options_as_loss_and_optimizer(rule, name, options, step):
+    """With loss weights of zero for some, and for all of a class."""
+    tree = trees.CATALOGUE[name if "ignore_class" in options else "flat"]()
+    ignored = np.ravel(options.get("ignore_class", []))
+    results = []
+    for make in (step, in_two):
+        problem = wide_problem(tree, (40, 17), np.float64)
+        upstream, labels = problem.upstream.copy(), problem.labels.copy()
+        for i, label in enumerate(ignored):
+            labels[3 + i : 21 : 4] = label
+        upstream[10:15] = 0
+        upstream[labels == 11] = 0
+        problem = problem.replace(upstream=upstream, labels=labels)
+        variables = variables_of(problem)
+        optimizer = built(rule, variables)
+        for _ in range(2):
+            last = make(variables, problem, tree, optimizer, **options)
+        results.append([*last, *states(optimizer, variables)])
+    assert_near(*results, 1e-10)
+
+
+@pytest.mark.parametrize(
+    "rule, dtype, tolerance",
+    [
+        (rule, *[("bfloat16", 2.0**-6), ("float16", 2.0**-9)][i])
+        for rule in RULES
+        for i in range(2)
+    ],
+)
+def test_a_step_of_16_bits(rule, dtype, tolerance):
+    """Loss then apply round the gradient too, to 16 bits; in place does not."""
+    dtype = tf.as_dtype(dtype).as_numpy_dtype
+    problem = wide_problem(TREE, (40, 17), dtype)
+    results = []
+    for step, options in (
+        (in_place, {"stochastic_rounding": False}),
+        (in_two, {}),
+    ):
+        variables = variables_of(problem, dtype)
+        optimizer = built(rule, variables)
+        step(variables, problem, TREE, optimizer, **options)
+        found = tf.nest.flatten(states(optimizer, variables))
+        results.append([x.astype("f4") for x in found])
+    assert_near(*results, tolerance)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_small_terms_of_a_large_batch(rule):
+    """Each is lost beside its weight; their sum, as it should be, is not."""
+    tree = tf_hsm.Tree.balanced(64, 64)
+    changes = []
+    for dtype in (np.float32, np.float64):
+        w = tf.Variable(np.ones([64, 16], dtype))
+        optimizer = built(rule, [w], rate=2.0**-12)
+        train_step(
+            w, None, np.zeros(256, int), np.ones([256, 16]), tree, optimizer
+        )
+        changes.append(1 - w.numpy()[1:].astype(np.float64))
+    assert (changes[1] > 3e-6).all()
+    np.testing.assert_allclose(*changes, atol=1e-7)
+
+
+def trained(step, rule, dtype, steps, schedule):
+    """The mean losses of many steps in a function, and the variables."""
+    problem = wide_problem(TREE, (32, 16), dtype)
+    variables = variables_of(problem)
+    optimizer = built(rule, variables, **schedule)
+
+    @tf.function
+    def run(labels, inputs):
+        batch = problem.replace(
+            labels=labels,
+            inputs=inputs,
+            upstream=np.full(32, 1 / 32, problem.upstream.dtype),
+        )
+        return tf.reduce_mean(step(variables, batch, TREE, optimizer)[0])
+
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(TREE.num_classes, 16))
+    losses = []
+    for _ in range(steps):
+        labels = rng.integers(TREE.num_classes, size=32)
+        inputs = centers[labels] + rng.normal(scale=0.3, size=(32, 16))
+        losses.append(
+            run(tf.constant(labels), tf.constant(inputs, dtype)).numpy()
+        )
+    assert int(optimizer.iterations) == steps
+    return losses, variables
+
+
+@pytest.mark.parametrize(
+    "rule, dtype",
+    [(rule, ["float32", "float64"][i % 2]) for i, rule in enumerate(RULES)],
+)
+def test_curve_of_200_steps(rule, dtype):
+    """The losses fall, and those of both ways stay equal to rounding."""
+    tolerance = 1e-4 if dtype == "float32" else 1e-11
+    options = {"rate": 0.2 if rule == "sgd" else 0.05}
+    losses, variables = trained(in_place, rule, dtype, 200, options)
+    expected, others = trained(in_two, rule, dtype, 200, options)
+    assert np.mean(losses[-20:]) < 0.5 * np.mean(losses[:20])
+    np.testing.assert_allclose(losses, expected, rtol=tolerance)
+    assert_near(variables, others, tolerance)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_learning_rate_schedule(rule):
+    """It is asked at every step."""
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
+        [2, 4], [0.01, 0.0, 0.03]
+    )
+    results = [
+        trained(step, rule, "float32", 7, {"rate": schedule})
+        for step in (in_place, in_two)
+    ]
+    assert_near(*results, 1e-5)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_assigned_learning_rate(graph):
+    """A traced function too takes the rate that the optimizer has now."""
+    problem = wide_problem(TREE, (9, 16))
+    variables = variables_of(problem)
+    optimizer = built("adagrad", variables)
+
+    def run():
+        return train_step(
+            *variables, problem.labels, problem.inputs, TREE, optimizer
+        )
+
+    run = tf.function(run) if graph else run
+    run()
+    before = variables[0].numpy()
+    optimizer.learning_rate = 0.0
+    run()
+    assert_same(variables[0], before)
+    optimizer.learning_rate = 0.1
+    run()
+    assert np.any(variables[0] != before)
+    assert int(optimizer.iterations) == 3
+
+
+@pytest.mark.parametrize(
+    "rule, dtype", all_pairs(RULES, ["float32", "bfloat16"])
+)
+def test_a_function_is_eager(rule, dtype):
+    """The same bits, for batches of unknown size too."""
+    problem = wide_problem(TREE, (33, 16), dtype)
+
+    def run(wrap):
+        variables = variables_of(problem, tf.as_dtype(dtype).as_numpy_dtype)
+        optimizer = built(rule, variables)
+
+        def step(labels, inputs, upstream):
+            batch = problem.replace(
+                labels=labels, inputs=inputs, upstream=upstream
+            )
+            return in_place(variables, batch, TREE, optimizer)
+
+        step = wrap(step)
+        given = problem.labels, problem.inputs, problem.upstream
+        return [*step(*given), *step(*given), *states(optimizer, variables)]
+
+    spec = [tf.TensorSpec(None, tf.int64), *[tf.TensorSpec(None)] * 2]
+    assert_same(run(lambda f: f), run(tf.function(input_signature=spec)))
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_one_update_for_any_number_of_gradients(graph):
+    """None, one or two: the step belongs to the losses. Weights have none."""
+    problem = wide_problem(TREE, (12, 16))
+    results = []
+    for gradients in range(3):
+        variables = variables_of(problem)
+        optimizer = built("adagrad", variables)
+        x = tf.Variable(problem.inputs)
+
+        def losses_of(x, variables=variables, optimizer=optimizer):
+            return train_step(*variables, problem.labels, x, TREE, optimizer)
+
+        call = tf.function(losses_of) if graph else losses_of
+        with tf.GradientTape(persistent=True) as tape:
+            total = tf.reduce_mean(call(x))
+        for _ in range(gradients):
+            dx, dw = tape.gradient(total, [x, variables[0]])
+            assert dx is not None and dw is None
+        assert int(optimizer.iterations) == 1
+        results.append(states(optimizer, variables))
+    # Without a tape, of variables of Keras: nothing is recorded.
+    variables = [keras.Variable(a) for a in (problem.weights, problem.biases)]
+    optimizer = built("adagrad", variables)
+    train_step(*variables, problem.labels, problem.inputs, TREE, optimizer)
+    results.append(states(optimizer, variables))
+    for result in results[1:]:
+        assert_same(results[0], result)
+
+
+def test_the_losses_are_those_before_the_step():
+    """And the next ones those of what the step made."""
+    problem = wide_problem(TREE, (12, 16))
+    variables = variables_of(problem)
+    optimizer = built("sgd", variables)
+    arguments = problem.labels, problem.inputs, TREE
+    for _ in range(2):
+        expected = loss_function(*variables, *arguments)
+        assert_same(train_step(*variables, *arguments, optimizer), expected)
+
+
+@pytest.mark.parametrize(
+    "dtype, weights_dtype",
+    all_pairs(
+        ["float32", "bfloat16", "float16", "float64"],
+        ["float32", "bfloat16", "float64"],
+    ),
+)
+def test_input_gradient_is_that_of_the_loss_op(dtype, weights_dtype):
+    """To the bit, for inputs of any type, which their gradient keeps."""
+    problem = wide_problem(TREE, (67, 20), weights_dtype)
+    problem = problem.replace(inputs=tf.cast(problem.inputs, dtype))
+    results = []
+    for step in (in_place, in_two):
+        variables = variables_of(
+            problem, tf.as_dtype(weights_dtype).as_numpy_dtype
+        )
+        results.append(step(variables, problem, TREE, built("sgd", variables)))
+    assert results[0][1].dtype == dtype
+    assert_same(*results)
+
+
+def run_shaped(step, problem, shape, rule="sgd", dtype=np.int64, **options):
+    """Losses and states after a step by labels of a shape."""
+    make, make_variables = STEPS[step]
+    variables = make_variables(problem)
+    shaped = problem.replace(
+        labels=problem.labels.reshape(shape).astype(dtype),
+        inputs=problem.inputs.reshape([*shape, problem.inputs.shape[-1]]),
+    )
+    optimizer = built(rule, variables)
+    losses, *dx = make(variables, shaped, TREE, optimizer, **options)
+    assert losses.shape == shape
+    for gradient in dx:
+        assert gradient.shape == shaped.inputs.shape
+    flat = [np.ravel(array) for array in (losses, *dx)]
+    return [*flat, *states(optimizer, variables)]
+
+
+@pytest.mark.parametrize(
+    "step, shape, dtype",
+    all_pairs(
+        list(STEPS),
+        [[], [12], [3, 4], [2, 1, 6], [0]],
+        [np.int32, np.int64, np.uint8],
+    ),
+)
+def test_labels_of_any_shape(step, shape, dtype):
+    """As the same labels in a row; loss weights broadcast to them."""
+    problem = wide_problem(TREE, (int(np.prod(shape)), 20))
+    weights = np.arange(1.0, 1.0 + (shape[-1] if shape else 1))
+    spread = np.broadcast_to(weights, shape or [1]).ravel()
+    assert_same(
+        run_shaped(
+            step,
+            problem,
+            shape,
+            "adagrad",
+            dtype,
+            loss_weights=weights if shape else 1.0,
+        ),
+        run_shaped(
+            step,
+            problem,
+            [problem.labels.size],
+            "adagrad",
+            loss_weights=spread,
+        ),
+    )
+
+
+@pytest.mark.parametrize("ignore_class", [None, 7, (7, -3)])
+@pytest.mark.parametrize("step", ["alone", "looked up"])
+def test_the_default_minimizes_the_mean(step, ignore_class):
+    """Over the labels that count, whatever their shape."""
+    problem = wide_problem(TREE, (24, 20))
+    problem.labels[5:9], problem.labels[15:17] = 7, 8
+    if ignore_class == (7, -3):
+        problem.labels[15:17] = -3
+    kept = ~np.isin(problem.labels, np.ravel(ignore_class or []))
+    run = functools.partial(run_shaped, step, shape=[2, 12])
+    mean = run(problem, loss_weights=None, ignore_class=ignore_class)
+    # As one label in the place of all that are ignored.
+    alike = problem.replace(labels=np.where(kept, problem.labels, -9))
+    weights = (kept / kept.sum()).reshape(2, 12)
+    assert_same(run(alike, loss_weights=weights, ignore_class=-9), mean)
+
+
+@pytest.mark.parametrize(
+    "rule, labels, step",
+    all_pairs(
+        RULES, [[], [[7, 7], [7, 7]]], ["alone", "looked up", False, True]
+    ),
+)
+def test_no_label_counts(rule, labels, step):
+    """An empty batch, or all ignored: nothing changes, and no NaN."""
+    labels = np.array(labels, np.int64)
+    problem = wide_problem(TREE, (1, 20))
+    make, make_variables = STEPS.get(step, (None, variables_of))
+    variables = make_variables(problem)
+    optimizer = built(rule, variables)
+    before = states(optimizer, variables)
+    inputs = np.ones([*labels.shape, 20], np.float32)
+    problem = problem.replace(labels=labels, inputs=inputs)
+    if make is None:  # From a state, of parameters that have moved or not.
+        made = kept_loss(variables, labels, inputs, TREE, ignore_classes=[7])
+        ones = tf.ones(labels.shape)
+        step_from(made.state, variables, ones, optimizer, moved=step)
+        losses = made.loss
+    else:
+        losses, *_ = make(
+            variables,
+            problem,
+            TREE,
+            optimizer,
+            loss_weights=1.0,
+            ignore_class=7,
+        )
+    assert_same(losses, np.zeros(labels.shape))
+    assert_same(states(optimizer, variables), before)
+
+
+@pytest.mark.parametrize(
+    "rule, step",
+    all_pairs(RULES, ["alone", "looked up", "from a state"]),
+)
+def test_stochastic_rounding(rule, step):
+    """To one of the two neighbours, the mean kept; by default, by a seed."""
+    bfloat16 = ml_dtypes.bfloat16
+    problem = wide_problem(TREE, (40, 257), bfloat16)
+    vectors = draw_vectors(257, bfloat16).astype(np.float32)
+    starts = [problem.weights, problem.biases, vectors]
+    make, _ = STEPS.get(step, (None, None))
+
+    def run(dtype=bfloat16, **options):
+        given = starts[: 2 + (step == "looked up")]
+        variables = [tf.Variable(array.astype(dtype)) for array in given]
+        optimizer = built(rule, variables, rate=0.001)
+        if step == "from a state":
+            state = kept_loss(
+                variables, problem.labels, problem.inputs, TREE
+            ).state
+            options = {"stochastic_rounding": dtype == bfloat16, **options}
+            options["seed"] = tf.constant(options.get("seed", 0), tf.int64)
+            step_from(state, variables, problem.upstream, optimizer, **options)
+        else:
+            weights = {"loss_weights": problem.upstream}
+            make(variables, problem, TREE, optimizer, **weights, **options)
+        return [np.array(v.numpy()).astype(np.float32) for v in variables]
+
+    at = 2 if step == "looked up" else 0
+    exact, rounded = run(np.float32), run()
+    spacing = 2.0 ** (np.floor(np.log2(abs(exact[at]))) - 7)
+    error = (rounded[at] - exact[at]) / spacing
+    assert (abs(error) < 1.001).all()
+    assert (abs(rounded[1] - exact[1]) < 2.0**-6.99 * abs(exact[1])).all()
+    # n roundings, each off by at most 1, of weights that the step moves.
+    scaled = error[exact[at] != starts[at]]
+    assert abs(scaled.mean()) < 4 * 0.5 / np.sqrt(scaled.size)
+    assert_same(run(seed=0), rounded)
+    assert (run(seed=7)[at] != rounded[at]).any()
+    nearest = run(stochastic_rounding=False)[at]
+    assert np.count_nonzero(rounded[at] != nearest) > 0.001 * scaled.size
+
+
+def test_each_step_rounds_by_other_numbers():
+    """A weight that was rounded up is not rounded up at every step."""
+    tree = tf_hsm.Tree.balanced(64, 64)
+    w = tf.Variable(tf.ones([64, 128], tf.bfloat16))
+    optimizer = built("sgd", [w], rate=0.01)
+    steps = []
+    for _ in range(2):
+        before = w.read_value()
+        train_step(w, None, [0], tf.ones([1, 128]), tree, optimizer)
+        # All but the label's, which moves further than to its neighbour.
+        steps.append((w != before).numpy()[1:])
+        w.assign(before)
+    both = (steps[0] & steps[1]).mean()
+    chance = steps[0].mean() * steps[1].mean()
+    assert 0 < chance < 0.5
+    assert abs(both - chance) < 5 * np.sqrt(chance / steps[0].size)
+
+
+def test_vectors_round_by_other_numbers_than_weights():
+    """In the same places of the same rows, both a part of the way down."""
+    count, width = 64, 128
+    tree = tf_hsm.Tree.balanced(count, count)
+    start = np.ones([count, width], np.float32)
+    start[0, 1::2], start[0, ::2] = 0.5, 1.5  # with the logits of the others
+    weights = tf.Variable(tf.cast(start, tf.bfloat16))
+    vectors = tf.Variable(tf.ones([count, width], tf.bfloat16))
+    tf_hsm.hierarchical_softmax_embedding_train_step(
+        weights,
+        None,
+        [0] * count,
+        vectors,
+        range(count),
+        tree,
+        built("sgd", [weights, vectors], rate=0.002),
+        loss_weights=1.0,
+    )
+    down = [(v.numpy()[1:, 1::2] < 1) for v in (weights, vectors)]
+    # By 0.002 and 0.00098 of steps of 2^-8. The same numbers would take every
+    # weight down whose vector goes.
+    assert abs(down[0].mean() - 0.51) < 0.05
+    assert abs(down[1].mean() - 0.25) < 0.05
+    assert abs(down[0][down[1]].mean() - 0.51) < 0.1
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_vectors_of_ignored_labels(rule):
+    """They do not move, slots included."""
+    problem = wide_problem(TREE, (40, 20))
+    labels, indices = problem.labels.copy(), draw_indices(40)
+    indices[[3, 30]] = 27, 28  # of ignored labels only
+    indices[4] = indices[5]
+    labels[[3, 4, 30]] = -1
+    results = []
+    for kept in (slice(None), labels >= 0):
+        variables = with_vectors(problem)
+        optimizer = built(rule, variables)
+        part = problem.replace(
+            labels=labels[kept], upstream=problem.upstream[kept]
+        )
+        looked_up(
+            variables, part, TREE, optimizer, indices[kept], ignore_class=-1
+        )
+        results.append(states(optimizer, variables))
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_within_a_layer_that_casts(policy):
+    """Keras variables keep their type; the step without a look-up too."""
+    problem = wide_problem(TREE, (12, 20))
+    step = functools.partial(looked_up, problem=problem, tree=TREE)
+
+    class Layer(keras.layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            arrays = problem.weights, problem.biases, draw_vectors(20)
+            self.all = [keras.Variable(array) for array in arrays]
+            self.optimizer = built("adagrad", self.all)
+
+        def call(self, indices):
+            one = step(self.all, optimizer=self.optimizer, indices=indices)
+            arguments = problem.labels, problem.inputs, TREE, self.optimizer
+            return one, train_step(*self.all[:2], *arguments)
+
+    indices = draw_indices(12)
+    one, other = Layer(dtype=policy)(tf.constant(indices))
+    variables = with_vectors(problem)
+    optimizer = built("adagrad", variables)
+    assert_same(one, step(variables, optimizer=optimizer, indices=indices))
+    assert np.isfinite(other).all()
+
+
+def test_a_graph_of_a_session():
+    """Whose variables have no device yet."""
+    problem = wide_problem(TREE, (12, 20))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variables = with_vectors(problem)
+        optimizer = built("sgd", variables)
+        losses = looked_up_in_order(variables, problem, TREE, optimizer)
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert np.isfinite(session.run(losses)).all()
+
+
+def test_skip_gram_learns():
+    """Words that occur beside each other only: the loss falls to theirs."""
+    tree = tf_hsm.Tree.huffman(np.ones(64))
+    words = np.arange(64)
+    vectors = tf.Variable(tf.random.normal([64, 8], seed=1))
+    weights = tf.Variable(tf.zeros([tree.num_rows, 8]))
+    optimizer = tf_hsm.optimizers.Adagrad(0.5, 0.1)
+    optimizer.build([weights, vectors])
+    problem = wide_problem(tree, (64, 8)).replace(
+        labels=words ^ 1, upstream=np.float32(1)
+    )
+    losses = [
+        np.mean(looked_up([weights, vectors], problem, tree, optimizer, words))
+        for _ in range(60)
+    ]
+    assert COUNT < 64 and abs(losses[0] - np.log(64)) < 1e-4
+    assert losses[-1] < 0.1
