@@ -72,7 +72,7 @@ def refused(names, error, *rows, tree=TREE, traced=False):
     """Calls of functions with other arguments.
 
     Args:
-        names: Of functions, with spaces.
+        names: The functions, in a text with spaces.
         error: What they raise, or several.
         *rows: Each a pattern of the error's words, and the arguments. One that
             is a function gets the right argument.

@@ -108,7 +108,7 @@ def check_loss(
         parameters: The kinds of weights, each with labels of another type.
         nodes: Whether labels are rows.
         ignore_class: A label, or several, that count for nothing.
-        **options: Of `evaluate`.
+        **options: The options of `evaluate`.
     """
     of_labels = trees.OfRows(tree) if nodes else tree
     ignored = [] if ignore_class is None else ignore_class

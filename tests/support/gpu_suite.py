@@ -55,8 +55,8 @@ def cases(check, *values, rows=(), marks=(), **options):
         *values: For each argument its values; all combinations are cases. One
             that is a tuple of tuples stands for as many arguments.
         rows: More cases, each a tuple of arguments.
-        marks: Of pytest.
-        **options: Of all these cases.
+        marks: The marks of pytest.
+        **options: The options of all these cases.
     """
     found = [*rows]
     if values:
