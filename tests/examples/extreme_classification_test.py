@@ -1,6 +1,5 @@
 """The example of extreme classification, on a few invented packages."""
 
-import os
 import re
 
 import keras
@@ -68,7 +67,7 @@ def invented(count, seed=0):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
+    folder = tmp_path_factory.mktemp("data") / "invented"
     data.write(invented(600), folder)
     return folder
 
@@ -81,14 +80,6 @@ def test_packages(lists):
     assert found[0].text == ("libfoo1 a library\n It does what a library does.")
     assert found[0].dependencies == ["dpkg", "libc6", "zlib1g"]
     assert found[1].dependencies == []
-
-
-def test_the_data_set_is_made_once(lists, tmp_path):
-    folder = data.debian_folder(lists, tmp_path / "cache")
-    before = (folder / "train.txt").stat().st_mtime_ns
-    assert data.debian_folder(lists, tmp_path / "cache") == folder
-    assert (folder / "train.txt").stat().st_mtime_ns == before
-    assert os.listdir(tmp_path / "cache") == [folder.name]
 
 
 def test_parts(folder):
