@@ -91,9 +91,11 @@ def test_parts(folder):
     assert sorted(names) == [f"lib{c:02d}" for c in range(12)]
 
 
-def test_train(folder, capsys):
-    """It learns, and every line is there."""
-    arguments = [f"--data={folder}", "--epochs=80", "--width=32"]
+def test_train(tmp_path, monkeypatch, capsys):
+    """It makes the data set and learns, and every line is there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(packages, "read", lambda lists: invented(600))
+    arguments = ["--epochs=80", "--width=32"]
     program.run(train.main, train.flags, ["train", *arguments, "--samples=2"])
     output = capsys.readouterr().out
     figures = dict(re.findall(r"^  (\w+_at_\d) +(\S+)$", output, re.M))
@@ -102,6 +104,10 @@ def test_train(folder, capsys):
     assert len(figures) == 8
     assert "From the probability 0.50 on: precision" in output
     assert output.count("Example ") == 2 and re.search(r"\+ .*% lib", output)
+    # The data set is read again, and not made again.
+    monkeypatch.delattr(packages, "read")
+    arguments = [*arguments, "--epochs=1"]
+    program.run(train.main, train.flags, ["train", *arguments])
 
 
 def test_saved(folder, tmp_path):
