@@ -5,9 +5,9 @@ import pathlib
 
 from absl import flags
 
-from benchmarks.common import count_flags, machine, units
+from benchmarks.common import define, machine, units
 
-_THREADS = count_flags.define("threads", None, "CPUs to use; all by default.")
+_THREADS = define.count("threads", None, "CPUs to use; all by default.")
 _JSON = flags.DEFINE_string("json", None, "Also writes all figures here.")
 
 

@@ -32,18 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tf_hsm.estimation.machine_rates import Probe, Rates, median
-
-__all__ = [
-    "Floor",
-    "Probe",
-    "Rates",
-    "Work",
-    "floor",
-    "floors",
-    "median",
-    "work",
-]
+from tf_hsm.estimation.machine_rates import Probe, Rates, median  # noqa: F401
 
 
 class Work(NamedTuple):

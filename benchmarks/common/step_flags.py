@@ -4,7 +4,7 @@ import sys
 
 from absl import flags
 
-from benchmarks.common import command, count_flags, timing, workloads
+from benchmarks.common import command, define, timing, workloads
 
 DTYPE = flags.DEFINE_enum(
     "dtype",
@@ -12,9 +12,7 @@ DTYPE = flags.DEFINE_enum(
     ["float32", "bfloat16", "float16", "float64"],
     "The type of weights and inputs.",
 )
-_REPETITIONS = count_flags.define(
-    "repetitions", 15, "Steps timed for each figure."
-)
+_REPETITIONS = define.count("repetitions", 15, "Steps timed for each figure.")
 _MEMORY_LIMIT = flags.DEFINE_float(
     "memory_limit",
     None,

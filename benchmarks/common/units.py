@@ -5,20 +5,16 @@ def of_bytes(number):
     """Formats bytes in powers of 1,000: "1.20 GB", "34 MB"."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= size:
-            return f"{_three_digits(number / size)} {unit}"
+            return f"{three_digits(number / size)} {unit}"
     return f"{number:.0f} B"
 
 
 def of_seconds(number):
     """Formats seconds in ms: "0.123", "12.3", "1,234"."""
-    return _three_digits(1000 * number)
+    return three_digits(1000 * number)
 
 
-def of_rate(number):
-    """Formats how many there are in a second: "0.123", "12.3", "1,234"."""
-    return _three_digits(number)
-
-
-def _three_digits(number):
+def three_digits(number):
+    """Formats a number: "0.123", "12.3", "1,234"."""
     decimals = sum(number < limit for limit in (1, 10, 100))
     return f"{number:,.{decimals}f}"

@@ -8,11 +8,11 @@ benchmarks/README.md says what is timed and counted.
 
 from absl import app, flags
 
-from benchmarks.common import command, count_flags, machine, name_flags
+from benchmarks.common import command, define, machine
 from benchmarks.distribute import devices, network, report, steps
 
 _KINDS = ("devices", "servers")
-_WHAT = name_flags.define(
+_WHAT = define.names(
     "what", _KINDS, f"What is measured, of {', '.join(_KINDS)}."
 )
 _CLASSES = flags.DEFINE_integer(
@@ -21,9 +21,9 @@ _CLASSES = flags.DEFINE_integer(
     "Classes; servers are also measured with a tenth of them.",
     lower_bound=100,
 )
-_WIDTH = count_flags.define("width", 128, "Weights in a row.")
-_BATCH = count_flags.define("batch", 2_048, "Examples in a batch.")
-_LABELS = name_flags.define(
+_WIDTH = define.count("width", 128, "Weights in a row.")
+_BATCH = define.count("batch", 2_048, "Examples in a batch.")
+_LABELS = define.names(
     "labels",
     steps.LABELS,
     f"How labels are drawn for devices, of {', '.join(steps.LABELS)}.",
@@ -34,9 +34,7 @@ _DEVICES = flags.DEFINE_multi_integer(
 _SERVERS = flags.DEFINE_multi_integer(
     "servers", [1, 2, 4], "Numbers of servers.", lower_bound=1
 )
-_REPETITIONS = count_flags.define(
-    "repetitions", 15, "Steps timed for each figure."
-)
+_REPETITIONS = define.count("repetitions", 15, "Steps timed for each figure.")
 
 
 def _devices(sizes, threads):

@@ -45,12 +45,9 @@ def _start(port, index):
     return subprocess.Popen(
         [
             sys.executable,
-            "-m",
-            "benchmarks.distribute.server",
-            str(port),
-            str(index),
+            *("-m", "tf_hsm", "cluster_task", "--job=ps", "--with_parent"),
+            *(f"--task={index}", f"--port={port}"),
         ],
-        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
 

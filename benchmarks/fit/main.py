@@ -16,22 +16,22 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.common import command, count_flags, machine, name_flags
+from benchmarks.common import command, define, machine
 from benchmarks.fit import heads, measures, report, tasks, training
 
-_TASKS = name_flags.define("tasks", tasks.MAKERS, "Tasks to train on.")
-_HEADS = name_flags.define("heads", heads.NAMES, "Heads to train.")
-_MEASURES = name_flags.define("measures", measures.NAMES, "Tables to print.")
-_SEEDS = count_flags.define("seeds", 3, "Runs of each head, with other seeds.")
-_STEPS = count_flags.define("steps", 3000, "Training steps of each run.")
-_EPOCHS = count_flags.define(
+_TASKS = define.names("tasks", tasks.MAKERS, "Tasks to train on.")
+_HEADS = define.names("heads", heads.NAMES, "Heads to train.")
+_MEASURES = define.names("measures", measures.NAMES, "Tables to print.")
+_SEEDS = define.count("seeds", 3, "Runs of each head, with other seeds.")
+_STEPS = define.count("steps", 3000, "Training steps of each run.")
+_EPOCHS = define.count(
     "epochs",
     None,
     "Trains for whole epochs instead of --steps; the learning rate then falls "
     "to zero along a cosine.",
 )
-_BATCH = count_flags.define("batch", 128, "Examples in a step.")
-_WIDTH = count_flags.define("width", 128, "Size of an embedding.")
+_BATCH = define.count("batch", 128, "Examples in a step.")
+_WIDTH = define.count("width", 128, "Size of an embedding.")
 _RATE = flags.DEFINE_float(
     "rate",
     None,

@@ -11,22 +11,22 @@ from absl import app, flags
 from benchmarks.common import (
     case_flags,
     command,
+    define,
     implementations,
     machine,
-    name_flags,
     step_flags,
     workloads,
 )
 from benchmarks.loss import memory, report, timing
 
-_WORKLOAD = name_flags.define_workloads(["1m-b400", "text8"])
+_WORKLOAD = define.workload_names(["1m-b400", "text8"])
 _TREE = flags.DEFINE_string(
     "tree",
     None,
     f"{', '.join(workloads.TREES)}, or balanced:K with groups of K. By default "
     "those that a workload is defined with.",
 )
-_IMPLEMENTATIONS = name_flags.define(
+_IMPLEMENTATIONS = define.names(
     "implementations",
     implementations.IMPLEMENTATIONS,
     "What is compared, some of the default.",

@@ -1,6 +1,6 @@
 """The tables of the loss on standard output."""
 
-from benchmarks.common import implementations, units
+from benchmarks.common import case_report, implementations, units
 
 _TITLES = {
     "forward": "forward",
@@ -18,12 +18,10 @@ def case_text(case, result):
       result: what `timing.time_case` returned; with "memory", a dict of what
         `memory.measure` returned for each implementation, if it was measured.
     """
-    sizes, phases = case.sizes, result["phases"]
+    phases = result["phases"]
     memory = result.get("memory", {})
     lines = [
-        f"{case}: N={sizes.num_classes:,}, D={sizes.width}, B={sizes.batch:,},"
-        f" {result['tree']['rows']:,} rows in {result['tree']['groups']:,} "
-        "groups",
+        case_report.title(case, result),
         "",
         " " * _NAME
         + "".join(f"{title:^19}" for title in _TITLES.values())
@@ -74,10 +72,7 @@ def _notes(name, times):
     """Lines on refusals, equal ones joined, and on short measurements."""
     phases = {}
     for phase, time in times.items():
-        if "refused" in time:
-            phases.setdefault(f"refused: {time['refused']}", []).append(phase)
-        elif len(time["samples_ms"]) < 3:
-            note = f"measured only {len(time['samples_ms'])} times: slow"
+        if note := case_report.note(time):
             phases.setdefault(note, []).append(phase)
     return [
         f"{name}, {', '.join(_TITLES[p] for p in group)}: {note}"
@@ -87,31 +82,17 @@ def _notes(name, times):
 
 def _floor_lines(result, ours):
     """What the floors are made of, and how far ours is from them."""
-    rates, work = result["rates"], result["work"]
-    lines = [
-        f"kernels for {result['isa']}; "
-        f"floor: {rates['flops'] / 1e9:,.0f} GFLOP/s of tf.matmul, "
-        f"{units.of_bytes(rates['read'])}/s read, "
-        f"{units.of_bytes(rates['read_write'])}/s read and written; "
-        f"{work['touched_groups']:,} groups of "
-        f"{sum(work['touched_rows']):,} rows touched"
-    ]
+    lines, floors = [case_report.rates(result)], result["floors"]
     for phase in _TITLES:
         if "ms" not in ours.get(phase, {}):
             continue
-        floor = result["floors"][phase]
-        share = floor["memory_share"]
-        binds = "memory" if share >= 0.5 else "arithmetic"
+        ms, floor = ours[phase]["ms"], floors[phase]
         line = (
-            f"  {_TITLES[phase]}: ours takes "
-            f"{ours[phase]['ms'] / floor['ms']:.2f} x the floor; {binds} binds "
-            f"({max(share, 1 - share):.0%} of the floor)"
+            f"  {_TITLES[phase]}: ours takes {ms / floor['ms']:.2f} x the "
+            f"floor; {case_report.binds(floor)}"
         )
         if phase == "forward_backward":
-            in_turn = result["floors"]["forward_then_backward"]["ms"]
-            line += (
-                f"; {ours[phase]['ms'] / in_turn:.2f} x that of forward, then "
-                "backward"
-            )
+            in_turn = ms / floors["forward_then_backward"]["ms"]
+            line += f"; {in_turn:.2f} x that of forward, then backward"
         lines.append(line)
     return lines

@@ -14,11 +14,11 @@ import tempfile
 
 from absl import app, flags
 
-from benchmarks.common import command, count_flags, name_flags, peer_process
+from benchmarks.common import command, define, peer_process
 from benchmarks.peers import comparisons, label_trees, report
 
 _LABELS = "labels"
-_WORKLOAD = name_flags.define(
+_WORKLOAD = define.names(
     "workload",
     [*comparisons.WORKLOADS, _LABELS],
     f"Workloads, of {', '.join(comparisons.WORKLOADS)}, and {_LABELS}: trees "
@@ -34,9 +34,7 @@ _CLASSES = flags.DEFINE_integer(
 _WORDS = flags.DEFINE_integer(
     "words", 500_000, "Words in the corpus of deep.", lower_bound=10_000
 )
-_REPETITIONS = count_flags.define(
-    "repetitions", 5, "Turns timed for each figure."
-)
+_REPETITIONS = define.count("repetitions", 5, "Turns timed for each figure.")
 _PYTHON = flags.DEFINE_string(
     "python",
     sys.executable,

@@ -1,7 +1,6 @@
 """A label tree of ours, trained on given examples."""
 
 import keras
-import numpy as np
 
 import tf_hsm
 from benchmarks.common import machine
@@ -12,24 +11,16 @@ _RATE, _ACCUMULATOR = 0.5, 1e-6
 _BATCH, _EPOCHS = 100, 10
 
 
-class Implementation:
+class Implementation(label_runs.Implementation):
     """See `common.peer_process`; `label_trees` makes the spec."""
 
     def __init__(self, spec):
         """Reads the examples."""
         machine.use_threads(spec["threads"])
-        self._data = dict(np.load(spec["data"]))
         self._tree = tf_hsm.Tree.load(spec["tree"])
-        self.facts = {
-            "version": tf_hsm.__version__,
-            "parameters": self._tree.num_rows
-            * (1 + self._data["train_inputs"].shape[1]),
-        }
-
-    def run(self, phase, turn):
-        """Trains, and finds the 5 best labels of the tests."""
-        del phase, turn
-        return label_runs.run(self._train, self._find, self._data)
+        super().__init__(spec, tf_hsm.__version__)
+        width = self.data["train_inputs"].shape[1]
+        self.facts["parameters"] = self._tree.num_rows * (1 + width)
 
     def _train(self):
         keras.utils.set_random_seed(0)
@@ -40,12 +31,12 @@ class Implementation:
                 _RATE, initial_accumulator_value=_ACCUMULATOR
             ),
         )
-        inputs, labels = self._data["train_inputs"], self._data["train_labels"]
+        inputs, labels = self.data["train_inputs"], self.data["train_labels"]
         model = keras.Sequential([keras.Input([inputs.shape[1]]), head])
         model.compile("sgd", loss=head.loss)
         model.fit(inputs, labels, _BATCH, _EPOCHS, verbose=0)
         return head
 
     def _find(self, head):
-        found = head.top_k(self._data["test_inputs"], 5).classes
+        found = head.top_k(self.data["test_inputs"], 5).classes
         return found.numpy().tolist()

@@ -10,32 +10,22 @@ from pecos.xmc.xlinear.model import XLinearModel
 from benchmarks.peers import label_runs
 
 
-class Implementation:
+class Implementation(label_runs.Implementation):
     """See `common.peer_process`; `label_trees` makes the spec."""
 
     def __init__(self, spec):
         """Reads the examples."""
-        self._data = dict(np.load(spec["data"]))
-        self._threads = spec["threads"]
+        super().__init__(spec, importlib.metadata.version("libpecos"))
         self._train_inputs, self._test_inputs = (
-            scipy.sparse.csr_matrix(self._data[name])
+            scipy.sparse.csr_matrix(self.data[name])
             for name in ("train_inputs", "test_inputs")
         )
-        labels = self._data["train_labels"]
+        labels = self.data["train_labels"]
         examples, _ = pairs = np.nonzero(labels >= 0)
         self._labels = scipy.sparse.csr_matrix(
             (np.ones(len(examples), np.float32), (examples, labels[pairs])),
             shape=[len(labels), spec["num_labels"]],
         )
-        self.facts = {
-            "version": importlib.metadata.version("libpecos"),
-            "parameters": None,
-        }
-
-    def run(self, phase, turn):
-        """Trains, and finds the 5 best labels of the tests."""
-        del phase, turn
-        return label_runs.run(self._train, self._find, self._data)
 
     def _train(self):
         vectors = LabelEmbeddingFactory.create(
@@ -44,8 +34,8 @@ class Implementation:
         return XLinearModel.train(
             self._train_inputs,
             self._labels.tocsc(),
-            Indexer.gen(vectors, threads=self._threads),
-            threads=self._threads,
+            Indexer.gen(vectors, threads=self.spec["threads"]),
+            threads=self.spec["threads"],
         )
 
     def _find(self, model):

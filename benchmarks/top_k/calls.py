@@ -27,64 +27,49 @@ def batch_of(inputs, number, batch):
     return tf.gather(inputs, np.arange(first, first + batch) % inputs.shape[0])
 
 
-def on_inputs(function, inputs, batch):
-    """Returns what `measure` times: calls of a function of inputs `[batch, D]`.
-
-    Args:
-      function: must have its results when it returns.
-      inputs: `[n, D]`.
-      batch: how many of them a call is given.
-    """
-
-    def timed(first, count):
-        numbers = range(first, first + count)
-        parts = [batch_of(inputs, number, batch) for number in numbers]
-        return [timing.seconds_of(function, part) for part in parts]
-
-    return timed
-
-
-def measure(timed, batch, repetitions):
+def measure(functions, inputs, batch, repetitions):
     """Times all, after some calls of each to warm up.
 
     Python collects no garbage meanwhile: it is no part of a call.
 
     Args:
-      timed: name -> a function of the number of a call and of how many to make
-        from there; returns the seconds of each.
+      functions: name -> a function of inputs `[batch, D]` that has its results
+        when it returns.
+      inputs: `[n, D]`.
       batch: the inputs of a call.
       repetitions: turns; slow functions take part in fewer.
 
     Returns:
       Name -> {"p50_ms", "p99_ms", "samples_ms"}.
     """
+    samples = {name: [] for name in functions}
+
+    def turns_of(name):
+        def seconds(first, count):
+            parts = [batch_of(inputs, first + i, batch) for i in range(count)]
+            return [timing.seconds_of(functions[name], part) for part in parts]
+
+        # The first call makes what later ones find.
+        _, one = seconds(0, 2)
+        most = max(1, RUN_INPUTS // batch)
+        count = max(1, min(most, int(_RUN_SECONDS / one)))
+
+        def make_calls(turn):
+            found = seconds(turn * count, count)
+            if turn > 0:  # Turn 0 is to warm up.
+                samples[name] += found
+            return sum(found)
+
+        return make_calls
+
     gc.collect()
     gc.disable()
     try:
-        runs = {name: _Run(each, batch) for name, each in timed.items()}
-        timing.interleave(runs, repetitions, lambda: None)
+        turns = {name: turns_of(name) for name in functions}
+        timing.interleave(turns, repetitions, lambda: None)
     finally:
         gc.enable()
-    return {name: _percentiles(run.samples) for name, run in runs.items()}
-
-
-class _Run:
-    """The calls of one function."""
-
-    def __init__(self, timed, batch):
-        self._timed = timed
-        self.samples = []
-        # The first call makes what later ones find.
-        _, seconds = timed(0, 2)
-        most = max(1, RUN_INPUTS // batch)
-        self._count = max(1, min(most, int(_RUN_SECONDS / seconds)))
-
-    def __call__(self, turn):
-        """Makes the calls of a turn; those of turn 0 do not count."""
-        samples = self._timed(turn * self._count, self._count)
-        if turn > 0:
-            self.samples += samples
-        return sum(samples)
+    return {name: _percentiles(found) for name, found in samples.items()}
 
 
 def _percentiles(seconds):

@@ -7,15 +7,11 @@ more. Rows and inputs are those of a `workloads.Case`:
             have a standard deviation of 0.3, and no class stands out
     peaked  the same weights, inputs that point to a class (`peaked_inputs`);
             classes are drawn like the labels of the workload
-
-What all rows have in common, 1/2 in each number, cancels in a softmax: peaked
-inputs are made of what is left of the rows.
 """
 
 import dataclasses
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 import tf_hsm
@@ -23,14 +19,11 @@ from benchmarks.common import (
     implementations,
     limits,
     machine,
-    workbench,
     workloads,
 )
 from benchmarks.top_k import calls, peaked_inputs
 
 DISTRIBUTIONS = ("flat", "peaked")
-# The variance of weights that are uniform in [0, 1).
-_MEAN_SQUARE = 1 / 12
 
 
 class Head(NamedTuple):
@@ -59,21 +52,6 @@ def make(source, batches, settings):
     num_inputs = calls.num_inputs(max(batches), settings.repetitions)
     head, refusal = source.make(num_inputs, room)
     return (None, None, refusal) if refusal else (head, room, None)
-
-
-def full_softmax(head):
-    """What a flat softmax of the size of a head needs: a row for each class."""
-    return workbench.parameters(head.sizes.num_classes, head)
-
-
-def facts(head):
-    """What the JSON file and the tables say of a `Head`."""
-    return {
-        "classes": head.sizes.num_classes,
-        "width": head.sizes.width,
-        "rows": head.tree.num_rows,
-        "groups": head.tree.num_groups,
-    }
 
 
 class RandomSource(NamedTuple):
@@ -119,26 +97,10 @@ class RandomSource(NamedTuple):
         case = dataclasses.replace(self.case, batch=num_inputs)
         if self.is_peaked:
             (labels,) = workloads.draw_labels(case, 1)
-            inputs = _peaked(case, tree, labels, parameters.weights, self.peak)
+            inputs = peaked_inputs.make(
+                tree, labels, parameters.weights, self.peak
+            )
+            inputs = tf.constant(inputs, case.dtype)
         else:
             inputs = implementations.make_inputs(case)
         return Head(tree, parameters, inputs, case.sizes, case.dtype), None
-
-
-def _peaked(case, tree, classes, weights, peak):
-    """Returns inputs `[B, D]` that point to classes `[B]`."""
-    rows = tree.class_rows[classes]
-    examples = np.arange(rows.size)
-    depths = tree.group_depths[tree.row_groups[rows]] + 1
-    fanouts = np.diff(tree.group_offsets)
-    shape = (rows.size, weights.shape[1])
-    inputs = peaked_inputs.noise(shape, _MEAN_SQUARE, peak)
-    while rows.size:
-        groups = tree.row_groups[rows]
-        values = tf.cast(tf.gather(weights, rows), tf.float32).numpy() - 0.5
-        inputs[examples] += peaked_inputs.signal(
-            values, fanouts[groups], depths[examples], peak
-        )
-        rows = tree.group_parents[groups]
-        examples, rows = examples[rows >= 0], rows[rows >= 0]
-    return tf.constant(inputs, case.dtype)

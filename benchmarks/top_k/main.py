@@ -14,17 +14,14 @@ from absl import app, flags
 
 from benchmarks.common import (
     command,
-    count_flags,
+    define,
     machine,
-    name_flags,
     step_flags,
 )
 from benchmarks.top_k import heads, peaked_inputs, report, timing, trained_head
 
-_WORKLOAD = name_flags.define_workloads(
-    ["1m-b400"], "; of these, all but the batch"
-)
-_DISTRIBUTION = name_flags.define(
+_WORKLOAD = define.workload_names(["1m-b400"], "; of these, all but the batch")
+_DISTRIBUTION = define.names(
     "distribution",
     heads.DISTRIBUTIONS,
     "What the inputs of a workload are like, some of the default.",
@@ -49,13 +46,11 @@ _MODEL = flags.DEFINE_string(
     "In place of workloads: the folder of a model that `bazel run //:train` "
     "saved. Its head is asked about the hidden vectors of held-out text.",
 )
-_K = count_flags.define("k", 10, "How many classes.")
-_BATCH = count_flags.define_list(
+_K = define.count("k", 10, "How many classes.")
+_BATCH = define.counts(
     "batch", ["1", "400"], "How many inputs a call is given."
 )
-_BEAM = count_flags.define_list(
-    "beam", ["4", "16", "64"], "The widths of beams."
-)
+_BEAM = define.counts("beam", ["4", "16", "64"], "The widths of beams.")
 
 
 def _sources():
@@ -73,8 +68,8 @@ def main(_):
     """Measures all heads, prints their tables and writes the JSON file."""
     question = timing.Question(
         _K.value,
-        count_flags.numbers(_BEAM.value),
-        count_flags.numbers(_BATCH.value),
+        define.numbers(_BEAM.value),
+        define.numbers(_BATCH.value),
     )
     settings = step_flags.settings([])
     figures = command.Figures(

@@ -15,6 +15,10 @@ its standard deviation.
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
+
+# The variance of weights that are uniform in [0, 1).
+_MEAN_SQUARE = 1 / 12
 
 
 class Peak(NamedTuple):
@@ -24,30 +28,33 @@ class Peak(NamedTuple):
     noise: float  # the standard deviation of a logit
 
 
-def signal(rows, fanouts, depths, peak):
-    """What one level adds to each input.
+def make(tree, classes, weights, peak):
+    """Returns inputs `[B, D]` that point to classes `[B]`.
 
     Args:
-      rows: `[n, D]`, the rows w_r.
-      fanouts: `[n]`, how many rows a choice was among, K_r.
-      depths: `[n]`, the length of each path, L.
-      peak: a `Peak`.
-
-    Returns:
-      `[n, D]`.
-    """
-    q = peak.probability ** (1 / depths)
-    logits = np.log(np.maximum(fanouts - 1, 1)) + np.log(q / (1 - q))
-    return (logits / np.square(rows).sum(1))[:, None] * rows
-
-
-def noise(shape, mean_square, peak):
-    """Draws the noise.
-
-    Args:
-      shape: `(n, D)`.
-      mean_square: of the numbers in the rows; gives the noise its size.
+      tree: a `Tree`.
+      classes: `[B]`.
+      weights: `[rows, D]`, uniform in [0, 1). What all rows have in common, 1/2
+        in each number, cancels in a softmax: inputs are made of the rest.
       peak: a `Peak`.
     """
-    deviation = peak.noise / (shape[1] * mean_square) ** 0.5
-    return np.random.default_rng(0).normal(0, deviation, shape)
+    rows = tree.class_rows[classes]
+    examples = np.arange(rows.size)
+    depths = tree.group_depths[tree.row_groups[rows]] + 1
+    fanouts = np.diff(tree.group_offsets)
+    deviation = peak.noise / (weights.shape[1] * _MEAN_SQUARE) ** 0.5
+    inputs = np.random.default_rng(0).normal(
+        0, deviation, (rows.size, weights.shape[1])
+    )
+    while rows.size:
+        groups = tree.row_groups[rows]
+        values = tf.cast(tf.gather(weights, rows), tf.float32).numpy() - 0.5
+        q = peak.probability ** (1 / depths[examples])
+        logits = np.log(np.maximum(fanouts[groups] - 1, 1)) + np.log(
+            q / (1 - q)
+        )
+        scales = logits / np.square(values).sum(1)
+        inputs[examples] += scales[:, None] * values
+        rows = tree.group_parents[groups]
+        examples, rows = examples[rows >= 0], rows[rows >= 0]
+    return inputs

@@ -60,7 +60,7 @@ def _table(times, batch):
         ratio = f"{ms / exact:.2f}" if exact else ""
         lines.append(
             f"{name:<{_NAME}}{units.of_seconds(ms / 1e3):>10}{p99:>10}"
-            f"{ratio:>10}{units.of_rate(1000 * batch / ms):>13}{calls:>7}"
+            f"{ratio:>10}{units.three_digits(1000 * batch / ms):>13}{calls:>7}"
         )
     return [*lines, *notes]
 

@@ -41,6 +41,8 @@ def measure(source, question, settings):
     count = reference.num_inputs(head, most, rates[0])
     answers = reference.make(head, question.k, count)
     bench = workbench.Workbench(limits)
+    # A row for each class.
+    full_softmax = workbench.parameters(head.sizes.num_classes, head)
 
     def prepare(name, batch):
         def make(*full_parameters):
@@ -50,7 +52,7 @@ def measure(source, question, settings):
             return lambda inputs: [r.numpy() for r in function(inputs)]
 
         return bench.prepare(
-            [heads.full_softmax(head)] * (name == implementations.FULL),
+            [full_softmax] * (name == implementations.FULL),
             implementations.step_bytes(name, head, batch),
             implementations.step_seconds(name, head, batch, rates[0]),
             make,
@@ -58,15 +60,17 @@ def measure(source, question, settings):
 
     batches, checks = {}, {}
     for batch in question.batches:
-        timed, times, checks[batch] = {}, {}, {}
+        functions, times, checks[batch] = {}, {}, {}
         for name in implementations.names(question.beam_widths):
             function, refusal = prepare(name, batch)
             times[name] = {"refused": refusal}  # Keeps the order.
             if function:
-                timed[name] = calls.on_inputs(function, head.inputs, batch)
+                functions[name] = function
                 check = _check(name, function, head, answers, batch)
                 checks[batch] |= {name: check} if check else {}
-        times |= calls.measure(timed, batch, settings.repetitions)
+        times |= calls.measure(
+            functions, head.inputs, batch, settings.repetitions
+        )
         rates.append(probe.sample())
         batches[batch] = times
     rates = floors.median(rates)
@@ -74,7 +78,12 @@ def measure(source, question, settings):
         floor = reference.floor_ms(answers, head, batch, rates)
         times |= {FLOOR: {"floor_ms": floor}} if floor else {}
     return {
-        "head": heads.facts(head),
+        "head": {
+            "classes": head.sizes.num_classes,
+            "width": head.sizes.width,
+            "rows": head.tree.num_rows,
+            "groups": head.tree.num_groups,
+        },
         "clarity": answers.clarity,
         "needs": reference.needs(answers, head.tree),
         "checks": checks,

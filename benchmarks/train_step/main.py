@@ -12,14 +12,14 @@ from absl import app
 from benchmarks.common import (
     case_flags,
     command,
+    define,
     machine,
-    name_flags,
     step_flags,
 )
 from benchmarks.train_step import memory, report, steps, timing
 
-_WORKLOAD = name_flags.define_workloads(["1m-b400"])
-_OPTIMIZER = name_flags.define(
+_WORKLOAD = define.workload_names(["1m-b400"])
+_OPTIMIZER = define.names(
     "optimizer",
     steps.RULES,
     f"Update rules, of {', '.join(steps.RULES)}.",

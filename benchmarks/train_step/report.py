@@ -1,6 +1,6 @@
 """The tables of the training steps on standard output."""
 
-from benchmarks.common import units
+from benchmarks.common import case_report, units
 from benchmarks.train_step import steps
 
 _TITLES = {
@@ -23,14 +23,12 @@ def case_text(case, rule, result):
         dict of what `memory.measure` returned for each
         implementation, if it was measured.
     """
-    sizes, times = case.sizes, result["times"]
+    times = result["times"]
     memory = result.get("memory", {})
     floor = result["floors"]["3W"]["ms"]
     in_place = times[steps.IN_PLACE].get("ms")
     lines = [
-        f"{case}, {rule}: N={sizes.num_classes:,}, D={sizes.width}, "
-        f"B={sizes.batch:,}, {result['tree']['rows']:,} rows in "
-        f"{result['tree']['groups']:,} groups",
+        case_report.title(case, result, rule),
         "",
         (
             f"{'':<{_NAME}}{'ms':>10}{'x in place':>12}{'x floor':>9}"
@@ -39,14 +37,11 @@ def case_text(case, rule, result):
     ]
     notes = []
     for name, time in times.items():
-        if "refused" in time:
-            cells = f"{'refused':>10}"
-            notes.append(f"{_TITLES[name]}: refused: {time['refused']}")
-        else:
+        cells = f"{'refused':>10}"
+        if "ms" in time:
             cells = _cells(time["ms"], in_place, floor)
-            count = len(time["samples_ms"])
-            if count < 3:
-                notes.append(f"{_TITLES[name]}: measured only {count} times")
+        if note := case_report.note(time):
+            notes.append(f"{_TITLES[name]}: {note}")
         line = f"{_TITLES[name]:<{_NAME}}{cells}"
         if name in memory:
             line += "   " + _memory_cell(memory[name])
@@ -54,15 +49,16 @@ def case_text(case, rule, result):
     for key, title in _FLOORS.items():
         cells = _cells(result["floors"][key]["ms"], in_place, floor)
         lines.append(f"{title:<{_NAME}}{cells}")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            *notes,
-            *_comparisons(times, in_place),
-            *_floor_lines(rule, result, in_place),
-        ]
-    )
+    notes += _comparisons(times, in_place)
+    if in_place:
+        floors = result["floors"]
+        of_3, of_2 = (in_place / floors[key]["ms"] for key in _FLOORS)
+        notes.append(
+            f"in place takes {of_3:.2f} x its floor of 3 W and {of_2:.2f} x "
+            f"that of 2 W, slots of {rule} included; "
+            f"{case_report.binds(floors['3W'])}"
+        )
+    return "\n".join([*lines, "", *notes, case_report.rates(result)])
 
 
 def _cells(milliseconds, in_place, floor):
@@ -76,10 +72,8 @@ def _cells(milliseconds, in_place, floor):
 def _memory_cell(memory):
     if "failed" in memory:
         return memory["failed"]
-    return " + ".join(
-        units.of_bytes(memory[part])
-        for part in ("parameters", "slots", "extra")
-    )
+    parts = ("parameters", "slots", "extra")
+    return " + ".join(units.of_bytes(memory[part]) for part in parts)
 
 
 def _comparisons(times, in_place):
@@ -92,26 +86,3 @@ def _comparisons(times, in_place):
         if name != steps.IN_PLACE and "ms" in time
     ]
     return [f"in place is {', '.join(faster)}"] if faster else []
-
-
-def _floor_lines(rule, result, in_place):
-    """How far the step in place is from its floors, and their rates."""
-    rates, work, floors = result["rates"], result["work"], result["floors"]
-    lines = []
-    if in_place:
-        share = floors["3W"]["memory_share"]
-        binds = "memory" if share >= 0.5 else "arithmetic"
-        of_3, of_2 = (in_place / floors[key]["ms"] for key in _FLOORS)
-        lines.append(
-            f"in place takes {of_3:.2f} x its floor of 3 W and {of_2:.2f} x "
-            f"that of 2 W, slots of {rule} included; {binds} binds "
-            f"({max(share, 1 - share):.0%} of the floor)"
-        )
-    lines.append(
-        f"floor: {rates['flops'] / 1e9:,.0f} GFLOP/s, "
-        f"{units.of_bytes(rates['read'])}/s read, "
-        f"{units.of_bytes(rates['read_write'])}/s read and written; "
-        f"{work['touched_groups']:,} groups of "
-        f"{sum(work['touched_rows']):,} rows touched"
-    )
-    return lines

@@ -5,11 +5,6 @@ import json
 import os
 import pathlib
 import shutil
-import zipfile
-import zlib
-
-# Errors of `zipfile`: wrong checksums, sizes, methods, names.
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError)
 
 
 @contextlib.contextmanager
@@ -29,19 +24,6 @@ def atomic(path):
         rename(unfinished / path.name, path)
     finally:
         shutil.rmtree(unfinished)
-
-
-@contextlib.contextmanager
-def refused_if_damaged(what):
-    """Makes a `ValueError` of what readers of a damaged zip archive raise.
-
-    Args:
-        what: the file, and what in it is read, for the message.
-    """
-    try:
-        yield
-    except (*_DAMAGED, ValueError) as error:
-        raise ValueError(f"{what} is damaged: {error}") from error
 
 
 def rename(source, path):

@@ -4,11 +4,18 @@ Nothing here needs TensorFlow.
 """
 
 import dataclasses
+import operator
 import typing
 
 from absl import flags as absl_flags
 
 absl_flags.disclaim_key_flags()  # A flag belongs to the module that asks.
+
+_LIMITS = {
+    "least": ("at least", operator.ge),
+    "above": ("above", operator.gt),
+    "below": ("below", operator.lt),
+}
 
 
 def setting(default, text, choices=(), least=None, above=None, below=None):
@@ -67,13 +74,9 @@ def check(settings):
                 f"--{name}={value}: must be one of "
                 f"{', '.join(limits['choices'])}."
             )
-        for limit, text, is_allowed in (
-            ("least", "at least", lambda x, bound: x >= bound),
-            ("above", "above", lambda x, bound: x > bound),
-            ("below", "below", lambda x, bound: x < bound),
-        ):
+        values = value if isinstance(value, tuple) else (value,)
+        for limit, (text, is_allowed) in _LIMITS.items():
             bound = limits[limit]
-            values = value if isinstance(value, tuple) else (value,)
             if bound is not None and not all(
                 is_allowed(x, bound) for x in values
             ):
@@ -87,35 +90,6 @@ def given(settings_class, flags):
     fields = dataclasses.fields(settings_class)
     found = {field.name: flags.values[field.name] for field in fields}
     return {name: flag.value for name, flag in found.items() if flag.present}
-
-
-def check_resumed(folder, before, now, same_text):
-    """Checks that a run continues with its own settings and its own text.
-
-    Args:
-        folder: The folder of the run.
-        before: The settings of the run.
-        now: The settings to continue with.
-        same_text: Whether the corpus still has the same text.
-
-    Raises:
-        ValueError: Something differs.
-    """
-    pairs = {
-        field.name: (getattr(before, field.name), getattr(now, field.name))
-        for field in dataclasses.fields(before)
-    }
-    found = [
-        f"--{name}: {as_flag(old)} before, {as_flag(new)} now"
-        for name, (old, new) in pairs.items()
-        if old != new
-    ]
-    if not same_text:
-        found.append("--corpus: the text itself has changed")
-    if found:
-        raise ValueError(
-            f"Cannot resume the run in {folder}: {'; '.join(found)}"
-        )
 
 
 def as_flag(value):

@@ -39,13 +39,8 @@ class Code(Words):
         first, *lines = map(tokenizer.split, text.split("\n"))
         return first + [t for line in lines for t in (line_end, *line)]
 
-    def split_beginning(self, text):
-        """Returns the tokens of a text that continues; see `tokenizer`."""
-        return tokenizer.split_beginning(text)
-
-    def join(self, tokens):
-        """Returns a text; see `tokenizer`."""
-        return tokenizer.join(tokens)
+    split_beginning = staticmethod(tokenizer.split_beginning)
+    join = staticmethod(tokenizer.join)
 
 
 SPLITTERS = {"words": Words(), "code": Code()}

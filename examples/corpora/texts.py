@@ -47,21 +47,29 @@ def find(corpus):
 
 def _standard_library():
     root = pathlib.Path(sysconfig.get_path("stdlib"))
-    return {
-        path.relative_to(root).as_posix(): str(path)
-        for path in sorted(root.rglob("*.py"))
-        if path.is_file()
-        and not (_NOT_CORPUS | _TESTS) & {*path.relative_to(root).parts[:-1]}
-    }
+    return _files(
+        root,
+        "*.py",
+        lambda name: not (_NOT_CORPUS | _TESTS) & {*name.parts[:-1]},
+    )
 
 
 def _visible_files(root):
-    names = (path.relative_to(root) for path in sorted(root.rglob("*")))
+    return _files(
+        root,
+        "*",
+        lambda name: (
+            not any(p.startswith(".") or p == "__pycache__" for p in name.parts)
+        ),
+    )
+
+
+def _files(root, pattern, is_wanted):
+    names = (path.relative_to(root) for path in sorted(root.rglob(pattern)))
     return {
         name.as_posix(): str(root / name)
         for name in names
-        if (root / name).is_file()
-        and not any(p.startswith(".") or p == "__pycache__" for p in name.parts)
+        if is_wanted(name) and (root / name).is_file()
     }
 
 

@@ -10,7 +10,6 @@ import threading
 import time
 
 _LOOK_EVERY_S = 0.2
-_END_S = 10
 _PORTS = 20_000, 32_000
 
 
@@ -28,11 +27,10 @@ class Servers:
         """Starts so many tasks of the jobs "ps" and "worker"."""
         tasks = [("ps", i) for i in range(num_servers)]
         tasks += [("worker", i) for i in range(num_trainers)]
-        ports = dict(zip(tasks, _free_ports(len(tasks)), strict=True))
+        self._ports = dict(zip(tasks, free_ports(len(tasks)), strict=True))
         self.addresses = {}
-        for (job, _), port in ports.items():
+        for (job, _), port in self._ports.items():
             self.addresses.setdefault(job, []).append(f"localhost:{port}")
-        self._ports = ports
         self._ending = threading.Event()
         self._processes = {task: self._start(*task) for task in tasks}
         self._thread = threading.Thread(target=self._restart, daemon=True)
@@ -47,13 +45,8 @@ class Servers:
         self._ending.set()
         self._thread.join()
         for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
 
     def _start(self, job, index):
         return subprocess.Popen(
@@ -86,7 +79,7 @@ class Servers:
                     time.sleep(_LOOK_EVERY_S)
 
 
-def _free_ports(count):
+def free_ports(count):
     """Ports on which nothing listens, all different.
 
     The system gives none of these to connections, which could take the port

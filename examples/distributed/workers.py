@@ -12,11 +12,11 @@ any number of workers.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
 from examples.common import program
+from examples.distributed import servers
 
 flags = program.Flags()
 
@@ -127,24 +127,16 @@ def _train(strategy):
                 )
 
 
-def configs(count):
-    """Returns a TF_CONFIG for each of some workers on this machine."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
-    for found in sockets:
-        found.close()
-    tasks = [{"type": "worker", "index": i} for i in range(count)]
-    cluster = {"worker": addresses}
-    return [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
-
-
 def _start_workers(count):
     """Starts workers on this machine; returns 0 if all end well, or 1."""
+    addresses = [f"127.0.0.1:{port}" for port in servers.free_ports(count)]
     workers = []
-    for config in configs(count):
+    for index in range(count):
+        task = {"type": "worker", "index": index}
+        config = {"cluster": {"worker": addresses}, "task": task}
         environment = {
             **os.environ,
-            "TF_CONFIG": config,
+            "TF_CONFIG": json.dumps(config),
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
         command = [sys.executable, "-m", __spec__.name, *sys.argv[1:]]

@@ -32,30 +32,20 @@ def sums(vectors, bags):
 
 
 @keras.saving.register_keras_serializable("extreme_classification")
-class BagOfFeatures(keras.layers.Layer):
+class BagOfFeatures(keras.layers.Embedding):
     """The sum of the vectors of a bag of features, times their values.
 
     Args:
-      num_features: how many features exist.
-      width: of a vector.
+      input_dim: how many features exist.
+      output_dim: the width of a vector.
       dropout: the share of the features that a training step leaves out.
+      options: of `keras.layers.Embedding`.
     """
 
-    def __init__(self, num_features, width, dropout=0.0, **kwargs):
+    def __init__(self, input_dim, output_dim, dropout=0.0, **options):
         """See the class."""
-        super().__init__(**kwargs)
-        self.num_features, self.width = num_features, width
+        super().__init__(input_dim, output_dim, **options)
         self.dropout = dropout
-
-    def build(self, _):
-        """Makes the vectors, of length 1 on average."""
-        self.vectors = self.add_weight(
-            shape=[self.num_features, self.width],
-            initializer=keras.initializers.RandomNormal(
-                stddev=self.width**-0.5
-            ),
-            name="vectors",
-        )
 
     def call(self, inputs, training=False):
         """From features and values, ragged `[B, None]`, to `[B, width]`."""
@@ -64,17 +54,12 @@ class BagOfFeatures(keras.layers.Layer):
             values = values.with_flat_values(
                 tf.nn.dropout(values.flat_values, self.dropout)
             )
-        return sums(self.vectors.value, (ids, values))
+        return sums(self.embeddings.value, (ids, values))
 
-    def compute_output_shape(self, shapes):
+    def compute_output_spec(self, inputs, training=False):
         """Tells Keras the shape of the sums."""
-        return (shapes[0][0], self.width)
+        return keras.KerasTensor([inputs[0].shape[0], self.output_dim])
 
     def get_config(self):
         """The arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_features": self.num_features,
-            "width": self.width,
-            "dropout": self.dropout,
-        }
+        return {**super().get_config(), "dropout": self.dropout}

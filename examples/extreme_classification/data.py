@@ -1,25 +1,25 @@
 """The data set: files in a format of the Extreme Classification Repository.
 
-Without a folder of your own, the data set is made from Debian's packages, and
-kept in the user's cache. An example is a package, the features are the TF-IDF
-of the name and the description, and the labels are the packages that it depends
-on. All packages of one source package are in the same part, since their
-descriptions are alike.
+Without files of your own, the data set is made from Debian's packages. An
+example is a package, the features are the TF-IDF of the name and the
+description, and the labels are the packages that it depends on. All packages of
+one source package are in the same part, since their descriptions are alike.
+
+A word that occurs n times in a text, and in d of E training texts, has the
+weight (1 + ln n) ln(E / d). The weights of a text have together the length 1.
 """
 
 import collections
-import hashlib
-import json
-import os
+import math
 import pathlib
-import tempfile
+import re
 import zlib
 
-from examples.extreme_classification import packages, tf_idf
+from tf_hsm.datasets import load_extreme
 
-_MIN_EXAMPLES = 2  # of a label, in training
+_MIN_EXAMPLES = 2  # of a label or a word, in training
 _TEST_PART = 5  # one source package in five
-_VERSION = 1
+_WORD = re.compile("[a-z0-9+]{2,}")
 
 
 def read(folder):
@@ -34,8 +34,6 @@ def read(folder):
       OSError: a file is missing.
       ValueError: a file has another format, or the parts have other labels.
     """
-    from tf_hsm.datasets import load_extreme
-
     folder = pathlib.Path(folder)
     if (folder / "train.txt").exists():
         parts = [load_extreme(folder / f"{n}.txt") for n in ("train", "test")]
@@ -44,15 +42,14 @@ def read(folder):
             load_extreme(folder / f"{n}_X_Xf.txt", folder / f"{n}_X_Y.txt")
             for n in ("trn", "tst")
         ]
-    train, test = parts
-    if (train.num_features, train.num_labels) != (
-        test.num_features,
-        test.num_labels,
-    ):
+    (train, test), sizes = (
+        parts,
+        [(x.num_features, x.num_labels) for x in parts],
+    )
+    if sizes[0] != sizes[1]:
         raise ValueError(
-            f"{folder}: the training data has {train.num_features} features "
-            f"and {train.num_labels} labels, but the test data has "
-            f"{test.num_features} and {test.num_labels}"
+            f"{folder}: the training data has other numbers of features and "
+            f"labels, {sizes[0]}, than the test data, {sizes[1]}"
         )
     return train, test
 
@@ -65,68 +62,56 @@ def label_names(folder, num_labels):
     return path.read_text().splitlines()
 
 
-def debian_folder(lists=packages.LISTS, root=None):
-    """Returns a folder with the data set of Debian's packages.
+def write(packages, folder):
+    """Makes a folder of `train.txt`, `test.txt` and `labels.txt`.
 
     Args:
-      lists: the folder of apt's indexes.
-      root: the folder of caches; None: the user's.
-
-    Raises:
-      OSError: an index is missing.
-    """
-    files = [
-        (path.name, path.stat().st_size, path.stat().st_mtime_ns)
-        for paths in packages.index_files(lists)
-        for path in paths
-    ]
-    key = hashlib.sha256(json.dumps([_VERSION, files]).encode()).hexdigest()
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    root = pathlib.Path(root or pathlib.Path(cache, "tf_hsm", "corpora"))
-    folder = root / f"debian-packages-{key[:16]}"
-    if not folder.is_dir():
-        root.mkdir(parents=True, exist_ok=True)
-        # The folder gets its name once all files are written.
-        with tempfile.TemporaryDirectory(dir=root) as unfinished:
-            whole = pathlib.Path(unfinished, "data")
-            whole.mkdir()
-            write(packages.read(lists), whole)
-            whole.rename(folder)
-    return folder
-
-
-def write(found, folder):
-    """Writes `train.txt`, `test.txt` and `labels.txt`.
-
-    Args:
-      found: a list of Packages.
-      folder: a folder that exists.
+      packages: a list of `packages.Package`.
+      folder: its path. It gets its name once all files are written.
     """
     parts = {"train": [], "test": []}
-    for package in found:
+    for package in packages:
         part = zlib.crc32(package.source.encode()) % _TEST_PART
-        words = tf_idf.word_counts(package.text)
+        words = collections.Counter(_WORD.findall(package.text.lower()))
         parts["train" if part else "test"].append((words, package.dependencies))
-    frequency = collections.Counter(
-        label for _, labels in parts["train"] for label in labels
+    texts = len(parts["train"])
+    words, labels = (
+        _frequent(entry[i] for entry in parts["train"]) for i in (0, 1)
     )
-    names = [name for name, n in frequency.most_common() if n >= _MIN_EXAMPLES]
-    ids = {name: i for i, name in enumerate(names)}
-    weights = tf_idf.TfIdf([words for words, _ in parts["train"]])
+    unfinished = pathlib.Path(f"{folder}.unfinished")
+    unfinished.mkdir(parents=True, exist_ok=True)
     for part, examples in parts.items():
         lines = []
-        for words, dependencies in examples:
-            labels = sorted(ids[d] for d in dependencies if d in ids)
-            if not labels:
-                continue
-            features = zip(*weights.features(words), strict=True)
-            lines.append(
-                ",".join(map(str, labels))
-                + "".join(f" {i}:{value:.5g}" for i, value in features)
-            )
-        header = f"{len(lines)} {len(weights.words)} {len(names)}"
+        for counts, dependencies in examples:
+            ids = sorted(labels[d][0] for d in dependencies if d in labels)
+            if ids:
+                features = _tf_idf(counts, words, texts)
+                lines.append(f"{','.join(map(str, ids))}{features}")
+        header = f"{len(lines)} {len(words)} {len(labels)}"
         text = "\n".join([header, *lines, ""])
-        pathlib.Path(folder, f"{part}.txt").write_text(text)
-    pathlib.Path(folder, "labels.txt").write_text(
-        "".join(f"{name}{os.linesep}" for name in names)
-    )
+        (unfinished / f"{part}.txt").write_text(text)
+    (unfinished / "labels.txt").write_text("\n".join([*labels, ""]))
+    unfinished.rename(folder)
+
+
+def _frequent(lists):
+    """Numbers what is in several lists, the most frequent first.
+
+    Returns:
+      A dict from a name to its number and to how many lists have it.
+    """
+    frequency = collections.Counter(name for names in lists for name in names)
+    found = [x for x in frequency.most_common() if x[1] >= _MIN_EXAMPLES]
+    return {name: (i, count) for i, (name, count) in enumerate(found)}
+
+
+def _tf_idf(counts, words, texts):
+    """Returns the features of a text, as the files have them."""
+    weights = {
+        words[word][0]: (1 + math.log(n)) * math.log(texts / words[word][1])
+        for word, n in counts.items()
+        if word in words
+    }
+    length = math.hypot(*weights.values()) or 1
+    features = sorted(weights.items())
+    return "".join(f" {i}:{value / length:.5g}" for i, value in features)

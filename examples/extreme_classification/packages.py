@@ -34,63 +34,45 @@ class Package(NamedTuple):
     dependencies: list[str]
 
 
-def index_files(folder=LISTS):
-    """Returns the paths of the indexes: "Packages" first, then "Translation".
-
-    Raises:
-      OSError: an index is missing.
-    """
-    lists = []
-    for pattern in ("*_Packages*", "*_Translation-en*"):
-        found = sorted(
-            path
-            for path in pathlib.Path(folder).glob(pattern)
-            # Later updates of a package would be the same example again.
-            if "security" not in path.name and "updates" not in path.name
-        )
-        if not found:
-            raise OSError(f"{folder} has no file {pattern}; {_UPDATE}")
-        lists.append(found)
-    return lists
-
-
 def read(folder=LISTS):
     """Returns a list of the Packages that have a description.
 
     Raises:
       OSError: an index is missing.
     """
-    packages, translations = (
-        [entry for path in paths for entry in _entries(_text(path))]
-        for paths in index_files(folder)
-    )
+    packages = _index(folder, "*_Packages*")
     descriptions = {
         entry["Description-md5"]: entry["Description-en"]
-        for entry in translations
+        for entry in _index(folder, "*_Translation-en*")
     }
     sources = {entry["Package"]: _source(entry) for entry in packages}
-    read_already = set()
-    result = []
+    found = {}
     for entry in packages:
         name, source = entry["Package"], _source(entry)
         description = descriptions.get(entry.get("Description-md5"))
-        if description is None or name in read_already:
-            continue
-        read_already.add(name)
-        dependencies = {
-            other
-            for other in _dependencies(entry)
-            if other and sources.get(other) != source
-        }
-        result.append(
-            Package(
-                name,
-                source,
-                f"{name} {description}",
-                sorted(dependencies),
+        if description is not None and name not in found:
+            dependencies = {
+                other
+                for other in _dependencies(entry)
+                if other and sources.get(other) != source
+            }
+            found[name] = Package(
+                name, source, f"{name} {description}", sorted(dependencies)
             )
-        )
-    return result
+    return list(found.values())
+
+
+def _index(folder, pattern):
+    """Returns the entries of the files of one kind."""
+    paths = sorted(
+        path
+        for path in pathlib.Path(folder).glob(pattern)
+        # Later updates of a package would be the same example again.
+        if "security" not in path.name and "updates" not in path.name
+    )
+    if not paths:
+        raise OSError(f"{folder} has no file {pattern}; {_UPDATE}")
+    return [entry for path in paths for entry in _entries(_text(path))]
 
 
 def _text(path):

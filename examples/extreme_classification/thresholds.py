@@ -43,12 +43,11 @@ def report(model, inputs, labels, threshold, k=50):
     """Returns a line about the labels that are as probable as a threshold."""
     found = best_labels(model, inputs, k, threshold)[1]
     hits = is_right(found, labels).sum()
-    precision = hits / max((found >= 0).sum(), 1)
-    recall = hits / (labels >= 0).sum()
-    f1 = 2 * hits / ((found >= 0).sum() + (labels >= 0).sum())
+    num_found, num_labels = ((x >= 0).sum() for x in (found, labels))
     return (
-        f"From the probability {threshold:.2f} on: precision {precision:.1%}, "
-        f"recall {recall:.1%}, F1 {f1:.1%}."
+        f"From the probability {threshold:.2f} on: precision "
+        f"{hits / max(num_found, 1):.1%}, recall {hits / num_labels:.1%}, "
+        f"F1 {2 * hits / (num_found + num_labels):.1%}."
     )
 
 

@@ -5,10 +5,11 @@ r"""From bags of features to several of many labels: extreme classification.
 
 The labels of a Debian package are the packages that it depends on, and its
 features are the words of its description. docs/extreme_classification.md
-explains each step. --data names a folder of the Extreme Classification
-Repository instead.
+explains each step. --data may name a folder of the Extreme Classification
+Repository.
 """
 
+import os
 import sys
 import time
 from typing import NamedTuple
@@ -19,7 +20,12 @@ import tensorflow as tf
 
 import tf_hsm
 from examples.common import program
-from examples.extreme_classification import bags, data, thresholds
+from examples.extreme_classification import (
+    bags,
+    data,
+    packages,
+    thresholds,
+)
 
 
 class Settings(NamedTuple):
@@ -36,13 +42,17 @@ class Settings(NamedTuple):
     seed: int = 1
 
 
+_DEBIAN = "debian_packages"
 flags = program.Flags()
 
 _DATA = flags.DEFINE_string(
-    "data", "", "A folder with the data set; Debian's packages if empty."
+    "data",
+    _DEBIAN,
+    "A folder with the data set; by default that of Debian's packages, which "
+    "is made if it is missing.",
 )
 _LISTS = flags.DEFINE_string(
-    "lists", data.packages.LISTS, "The folder of apt's package indexes."
+    "lists", packages.LISTS, "The folder of apt's package indexes."
 )
 _EPOCHS = flags.define_count(
     "epochs", Settings().epochs, "Passes over the training data."
@@ -63,8 +73,9 @@ def main():
     settings = Settings(epochs=_EPOCHS.value, width=_WIDTH.value)
     keras.utils.set_random_seed(settings.seed)
     try:
-        folder = _DATA.value or data.debian_folder(_LISTS.value)
-        examples, test = data.read(folder)
+        if _DATA.value == _DEBIAN and not os.path.exists(_DEBIAN):
+            data.write(packages.read(_LISTS.value), _DEBIAN)
+        examples, test = data.read(_DATA.value)
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
     print(
@@ -84,7 +95,7 @@ def main():
     )
     for least in (0.5, threshold):
         print(thresholds.report(model, bags.of(test), test.labels(), least))
-    names = data.label_names(folder, examples.num_labels)
+    names = data.label_names(_DATA.value, examples.num_labels)
     show_samples(model, test, names, _SAMPLES.value)
 
 
@@ -97,8 +108,7 @@ def train(examples, settings, chosen=None, verbose=0):
       chosen: the numbers of the examples to train on; None: all.
       verbose: as of `keras.Model.fit`.
     """
-    if chosen is None:
-        chosen = np.arange(len(examples))
+    chosen = np.arange(len(examples)) if chosen is None else chosen
     labels = examples.labels()[chosen]
     inputs = bags.of(examples, chosen)
     tree = make_tree(examples, inputs, labels, settings)
@@ -148,7 +158,13 @@ def make_model(tree, num_features, settings, num_steps, counts):
         keras.Input([None], dtype="float32", ragged=True, name="values"),
     ]
     hidden = bags.BagOfFeatures(
-        num_features, settings.width, settings.feature_dropout
+        num_features,
+        settings.width,
+        settings.feature_dropout,
+        # Vectors of the length 1 on average.
+        embeddings_initializer=keras.initializers.RandomNormal(
+            stddev=settings.width**-0.5
+        ),
     )(inputs)
     hidden = keras.layers.ReLU()(hidden)
     hidden = keras.layers.Dropout(settings.hidden_dropout)(hidden)

@@ -4,26 +4,9 @@ Row i of every batch continues row i of the batch before, so that a recurrent
 network keeps its state from batch to batch. Each label is the next token.
 """
 
-import numpy as np
-
-from examples.corpora import formats
-
-
-def of_parts(text, settings):
-    """Returns the `Windows` of each part of a `corpus.Corpus`, by its name."""
-    return {
-        part: Windows(
-            getattr(text, part),
-            settings.batch_size,
-            settings.steps,
-            f"{part} part",
-        )
-        for part in formats.PARTS
-    }
-
 
 class Windows:
-    """The batches of a text, in its order; none is held in memory.
+    """The batches of a text, in its order.
 
     `len(windows)` is their number, and `windows[i]` a pair of `tokens` and
     `labels`, each `[batch_size, steps]` int32.
@@ -33,7 +16,7 @@ class Windows:
         """Cuts `ids`; what fills no batch at the end is left out.
 
         Args:
-            ids: `[num_tokens]` class ids, an array or a file in memory.
+            ids: `[num_tokens]` int32 class ids.
             batch_size: parallel streams.
             steps: tokens of a stream in one window.
             name: what the text is, for the error message.
@@ -63,39 +46,28 @@ class Windows:
         if not 0 <= i < self._num:
             raise IndexError(i)
         columns = slice(i * self._steps, (i + 1) * self._steps)
-        return tuple(
-            np.ascontiguousarray(part[:, columns])
-            for part in (self._tokens, self._labels)
-        )
+        return self._tokens[:, columns], self._labels[:, columns]
 
     @property
     def labels(self):
         """All labels, `[batch_size, len(self) * steps]`."""
         return self._labels
 
-    def dataset(self, indices=None):
-        """A `tf.data.Dataset` of what the model takes.
-
-        Args:
-            indices: a sequence of the numbers of the batches, in their order;
-                all by default.
-        """
+    def dataset(self, first=0):
+        """A `tf.data.Dataset` of what the model takes, from one batch on."""
         import tensorflow as tf
 
-        indices = range(len(self)) if indices is None else indices
-        spec = tf.TensorSpec((len(self._tokens), self._steps), tf.int32)
+        streams = {"tokens": self._tokens, "labels": self._labels}
+        streams = {name: tf.constant(ids) for name, ids in streams.items()}
 
-        def elements():
-            for i in indices:
-                tokens, labels = self[i]
-                yield ({"tokens": tokens, "labels": labels},)
+        def window(i):
+            columns = slice(i * self._steps, (i + 1) * self._steps)
+            shape = len(self._tokens), self._steps
+            return (
+                {
+                    name: tf.ensure_shape(ids[:, columns], shape)
+                    for name, ids in streams.items()
+                },
+            )
 
-        data = tf.data.Dataset.from_generator(
-            elements, output_signature=({"tokens": spec, "labels": spec},)
-        )
-        length = tf.data.experimental.assert_cardinality(len(indices))
-        # A batch costs little, and the thread that would make it ahead of time
-        # may outlive the generator.
-        options = tf.data.Options()
-        options.experimental_optimization.inject_prefetch = False
-        return data.apply(length).with_options(options)
+        return tf.data.Dataset.range(first, self._num).map(window)

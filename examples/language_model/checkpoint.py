@@ -10,6 +10,7 @@ import dataclasses
 import json
 import pathlib
 import zipfile
+import zlib
 
 import keras
 import numpy as np
@@ -23,6 +24,11 @@ from examples.language_model import settings as settings_lib
 
 MODEL = "model.keras"
 EARLIER = "earlier.keras"
+# Errors of `zipfile`: wrong checksums, sizes, methods, names; and of JSON.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError),
+    ValueError,
+)
 _RUN = "language_model.json"
 _VARIABLES = "language_model.npz"
 
@@ -84,7 +90,7 @@ def load(folder):
         FileNotFoundError: no run was saved in `folder`.
         ValueError: the file is damaged or a Keras model of another program.
     """
-    run, values = _load_run(folder)
+    run, values = load_run(folder)
     path = pathlib.Path(folder) / MODEL
     try:
         model = keras.models.load_model(path)
@@ -96,27 +102,27 @@ def load(folder):
 
 
 def load_run(folder):
-    """Returns the `Run` in `folder` alone; raises as `load` does."""
-    return _load_run(folder)[0]
+    """Returns the `Run` in `folder`, and the values of the variables left out.
 
-
-def _load_run(folder):
-    """Returns the `Run`, and the values of the variables left out."""
+    Raises as `load` does.
+    """
     path = pathlib.Path(folder) / MODEL
     if not exists(folder):
         raise FileNotFoundError(f"{path}: there is no run.")
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is damaged: not a .keras file.")
-    with files.refused_if_damaged(path), zipfile.ZipFile(path) as archive:
-        if not {_RUN, _VARIABLES} <= set(archive.namelist()):
-            raise ValueError(f"{path} was not saved by this program.")
-        state = json.loads(archive.read(_RUN))
-        with archive.open(_VARIABLES) as file, np.load(file) as arrays:
-            values = list(arrays.values())
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if not {_RUN, _VARIABLES} <= set(archive.namelist()):
+                raise ValueError(f"{path} was not saved by this program.")
+            state = json.loads(archive.read(_RUN))
+            with archive.open(_VARIABLES) as file, np.load(file) as arrays:
+                values = list(arrays.values())
+    except _DAMAGED as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     state["settings"] = settings_lib.Settings(**state["settings"])
     state["words"] = tuple(state["words"])
-    run = Run(**state)
-    return run, values
+    return Run(**state), values
 
 
 def _left_out(model):

@@ -4,49 +4,47 @@ import keras
 import tensorflow as tf
 
 import tf_hsm
-from examples.language_model import heads, recurrent, transformer
+from examples.language_model import recurrent, transformer
 
 _STACKS = {"recurrent": recurrent.stack, "transformer": transformer.stack}
 _CHUNK = 1 << 20  # tokens that are read at once
 
 
 @keras.saving.register_keras_serializable("language_model")
-class Embedding(keras.layers.Layer):
+class Embedding(keras.layers.Embedding):
     """Rows of a table, gathered without reading the table.
 
     `keras.layers.Embedding` reads the whole variable first, which TensorFlow
     makes a copy once the variable has had a sparse update.
     """
 
-    def __init__(self, num_classes, units, **kwargs):
-        """Makes a table of `num_classes` rows of `units`."""
-        super().__init__(**kwargs)
-        self.num_classes = num_classes
-        self.units = units
-
-    def build(self, input_shape):
-        """Makes `table [num_classes, units]`."""
-        self.table = self.add_weight(
-            shape=(self.num_classes, self.units),
-            initializer=keras.initializers.RandomNormal(stddev=0.05),
-            name="table",
-        )
-
     def call(self, tokens):
         """Returns the rows `[..., units]` of `tokens [...]`."""
-        return tf.gather(self.table.value, tokens)
+        return tf.gather(self.embeddings.value, tokens)
 
-    def compute_output_spec(self, tokens):
-        """One row per token."""
-        return keras.KerasTensor((*tokens.shape, self.units))
 
-    def get_config(self):
-        """The arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "units": self.units,
-        }
+@keras.saving.register_keras_serializable("language_model")
+class FullSoftmax(tf_hsm.layers.HierarchicalSoftmax):
+    """The full softmax of stock TensorFlow, to compare other heads with.
+
+    It costs O(N D) per token and stores the logits.
+
+    The tree is `Tree.flat(N)`. Only the loss is another: `log_probs`, `top_k`
+    and `sample` of the layer answer as they do for any tree.
+    """
+
+    def call(self, inputs, labels):
+        """Returns the loss `[...]` and adds its mean to the model's."""
+        logits = tf.matmul(inputs, self.kernel.value, transpose_b=True)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=logits + self.bias.value
+        )
+        self.add_loss(tf.reduce_mean(loss))
+        return loss
+
+    def compute_output_spec(self, inputs, labels):
+        """One loss per label."""
+        return keras.KerasTensor(labels.shape, dtype=inputs.dtype)
 
 
 def make_tree(settings, text):
@@ -89,7 +87,7 @@ def make_head(settings, text, embedding=None):
     num_classes, counts = len(text.words), text.counts
     if settings.head == "full":
         tree = tf_hsm.Tree.flat(num_classes).with_counts(counts)
-        return heads.FullSoftmax(tree, name="head")
+        return FullSoftmax(tree, name="head")
     if settings.head == "sampled":
         # Log-uniform: class ids are in order of falling frequency.
         return tf_hsm.layers.SampledSoftmax(
@@ -112,13 +110,6 @@ def make_head(settings, text, embedding=None):
     )
 
 
-def rate(settings, num_steps):
-    """Returns the learning rate, which falls along a cosine."""
-    return keras.optimizers.schedules.CosineDecay(
-        settings.learning_rate, num_steps, alpha=0.05
-    )
-
-
 def build(settings, text, learning_rate):
     """Returns a compiled model of `{"tokens", "labels"}`: a loss per token.
 
@@ -134,10 +125,11 @@ def build(settings, text, learning_rate):
     shape = (settings.batch_size, settings.steps)
     tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
     labels = keras.Input(batch_shape=shape, dtype="int32", name="labels")
-    # A head shares its rows with an embedding of Keras.
-    kind = keras.layers.Embedding if settings.tied else Embedding
-    embedding = kind(
-        len(text.words), settings.embedding_width, name="embedding"
+    embedding = Embedding(
+        len(text.words),
+        settings.units[-1 if settings.tied else 0],
+        keras.initializers.RandomNormal(stddev=0.05),
+        name="embedding",
     )
     hidden = _STACKS[settings.body](embedding(tokens), settings)
     hidden = keras.layers.Dropout(

@@ -8,8 +8,8 @@ import keras
 import tensorflow as tf
 
 from examples.common import files
-from examples.common import settings as settings_lib
-from examples.corpora import corpus
+from examples.common.settings import as_flag
+from examples.corpora import corpus, formats
 from examples.language_model import (
     batches,
     callbacks,
@@ -39,13 +39,19 @@ def prepare(settings, save_dir, resume=False):
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
     text = corpus.load(settings)
     print(text.description())
-    windows = batches.of_parts(text, settings)
+    shape = settings.batch_size, settings.steps
+    windows = {
+        part: batches.Windows(getattr(text, part), *shape, f"{part} part")
+        for part in formats.PARTS
+    }
     num_steps = settings.epochs * len(windows["train"])
     save_dir.mkdir(parents=True, exist_ok=True)
     # A resumed run repeats the uninterrupted one to the last bit.
     tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(settings.seed)
-    rate = model_lib.rate(settings, num_steps)
+    rate = keras.optimizers.schedules.CosineDecay(
+        settings.learning_rate, num_steps, alpha=0.05
+    )
     if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
         _check_resumed(save_dir, settings, state, text.digest)
@@ -78,13 +84,18 @@ def prepare(settings, save_dir, resume=False):
 
 def _check_resumed(save_dir, settings, state, digest):
     """Raises `ValueError` if more than the number of epochs differs."""
-    before = state.settings
-    settings_lib.check_resumed(
-        save_dir,
-        before,
-        dataclasses.replace(settings, epochs=before.epochs),
-        state.digest == digest,
-    )
+    before, now = map(dataclasses.asdict, (state.settings, settings))
+    found = [
+        f"--{name}: {as_flag(before[name])} before, {as_flag(value)} now"
+        for name, value in now.items()
+        if name != "epochs" and value != before[name]
+    ]
+    if state.digest != digest:
+        found.append("--corpus: the text itself has changed")
+    if found:
+        raise ValueError(
+            f"Cannot resume the run in {save_dir}: {'; '.join(found)}"
+        )
 
 
 @dataclasses.dataclass
@@ -136,7 +147,7 @@ class Job:
                 flush=True,
             )
             self.model.fit(
-                self.windows["train"].dataset(range(done, num_steps)),
+                self.windows["train"].dataset(done),
                 shuffle=False,
                 verbose=0,
                 callbacks=[

@@ -93,11 +93,6 @@ class Settings(corpus.Options):
             if is_wrong:
                 raise ValueError(message)
 
-    @property
-    def embedding_width(self):
-        """The width of the vectors of tokens."""
-        return self.units[-1] if self.tied else self.units[0]
-
     def _contradictions(self):
         """Yields whether flags contradict each other, and the message."""
         yield not self.units, "--units=: must have a number."

@@ -53,10 +53,15 @@ _MAX_MINUTES = flags.DEFINE_float(
 
 def main():
     """Runs what the flags say; bad input ends in one line and status 1."""
-    from examples.language_model import run
+    from examples.language_model import checkpoint, run
 
     try:
-        chosen = chosen_settings(_SAVE_DIR.value, _RESUME.value)
+        given = settings_lib.given(settings.Settings, flags)
+        if _RESUME.value and checkpoint.exists(_SAVE_DIR.value):
+            before = checkpoint.load_run(_SAVE_DIR.value)[0].settings
+            chosen = dataclasses.replace(before, **given)
+        else:
+            chosen = settings.Settings(**given)
         job = run.prepare(chosen, _SAVE_DIR.value, _RESUME.value)
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
@@ -79,17 +84,6 @@ def main():
     if len(job.state.history) < chosen.epochs:
         print(f"--max_minutes is over. {saved}")
     job.finish()
-
-
-def chosen_settings(save_dir, resume):
-    """Returns the `settings.Settings` of the flags, or of a run to resume."""
-    from examples.language_model import checkpoint
-
-    given = settings_lib.given(settings.Settings, flags)
-    if resume and checkpoint.exists(save_dir):
-        before = checkpoint.load_run(save_dir).settings
-        return dataclasses.replace(before, **given)
-    return settings.Settings(**given)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,14 @@ data.py beside this file makes the sessions and says what can be learned.
 """
 
 import pathlib
+import shutil
 import time
 
+import keras
 import numpy as np
+import tensorflow as tf
 
+import tf_hsm
 from examples.common import program
 from examples.recommender import data
 
@@ -42,8 +46,6 @@ _SAVE = flags.DEFINE_string(
 
 def main():
     """Trains, evaluates, grows by new items, and exports."""
-    import keras
-
     keras.utils.set_random_seed(_SEED.value)
     shop = data.Shop(_ITEMS.value, _NEW_ITEMS.value, _SEED.value)
     sessions = shop.sessions(_SESSIONS.value, seed=_SEED.value)
@@ -62,16 +64,12 @@ def main():
     if _HEAD.value == "hierarchical" and shop.num_new:
         model = launch(model, shop)
     if _SAVE.value:
-        from examples.recommender import export
-
-        export.write(model, pathlib.Path(_SAVE.value), _K.value)
+        export(model, pathlib.Path(_SAVE.value), _K.value)
         print(f"Wrote {_SAVE.value}")
 
 
 def make_head(num_items, sessions):
     """Returns the head that the flags name."""
-    import tf_hsm
-
     layers, kind = tf_hsm.layers, _HEAD.value
     if kind == "hierarchical":
         # Items that occur after the same items share groups.
@@ -94,10 +92,6 @@ def make_head(num_items, sessions):
 
 def make_model(num_items, head):
     """Returns a GRU over the vectors of a session's items, and its head."""
-    import keras
-
-    import tf_hsm
-
     model = keras.Sequential(
         [
             keras.Input([None], dtype="int32", name="session"),
@@ -114,8 +108,6 @@ def make_model(num_items, head):
 
 def dataset(sessions):
     """Returns batches of sessions without their last items, and the labels."""
-    import tensorflow as tf
-
     batches = tf.data.Dataset.from_tensor_slices(sessions)
     batches = batches.shuffle(100_000, seed=_SEED.value).repeat()
     batches = batches.batch(_BATCH_SIZE.value)
@@ -125,40 +117,18 @@ def dataset(sessions):
 
 def fit(model, sessions):
     """Trains until the steps or the minutes are over."""
-    import keras
-
-    class Stop(keras.callbacks.Callback):
-        """Stops in time, and counts the steps."""
-
-        steps = 0
-
-        def on_train_batch_begin(self, batch, logs=None):
-            # The first step includes the tracing of the graph.
-            if self.steps == 1:
-                self.begin = time.perf_counter()
-
-        def on_train_batch_end(self, batch, logs=None):
-            self.steps += 1
-            self.loss = logs["loss"]
-            if self.steps > 1:
-                self.seconds = time.perf_counter() - self.begin
-                if self.seconds > 60 * _MINUTES.value:
-                    model.stop_training = True
-
-    stop = Stop()
-    model.fit(
-        dataset(sessions),
-        steps_per_epoch=_STEPS.value,
-        callbacks=[stop],
-        shuffle=False,
-        verbose=0,
+    times = []
+    for _, batch in zip(range(_STEPS.value), dataset(sessions), strict=False):
+        loss = model.train_on_batch(*batch)
+        times.append(time.perf_counter())
+        if times[-1] - times[0] > 60 * _MINUTES.value:
+            break
+    # The first step includes the tracing.
+    seconds, count = times[-1] - times[0], len(times) - 1
+    print(
+        f"{count + 1:,} steps in {seconds:.0f} s, "
+        f"{1e3 * seconds / max(count, 1):.1f} ms each. Loss {loss:.3f}."
     )
-    if stop.steps > 1:
-        print(
-            f"{stop.steps:,} steps in {stop.seconds:.0f} s, "
-            f"{1e3 * stop.seconds / (stop.steps - 1):.1f} ms each. "
-            f"Loss {stop.loss:.3f}."
-        )
 
 
 def evaluate(model, sessions, only=lambda labels: labels >= 0):
@@ -169,8 +139,6 @@ def evaluate(model, sessions, only=lambda labels: labels >= 0):
         sessions: `[n, length]`.
         only: from labels `[n]` to which of them count.
     """
-    import tf_hsm
-
     k = _K.value
     head = model.layers[-1]
     metrics = [
@@ -212,8 +180,6 @@ def latency(model, sessions):
 
 def launch(model, shop):
     """Returns the model with the new items, trained on some sessions more."""
-    import tf_hsm
-
     sessions = shop.sessions(_SESSIONS.value // 10, seed=7, launched=True)
     test = shop.sessions(20 * _TEST.value, seed=8, launched=True)
     tree = model.layers[-1].tree
@@ -236,6 +202,36 @@ def launch(model, shop):
     print(f"  after a pass, {evaluate(model, test, is_new)}")
     print(f"  old items, {evaluate(model, test[: _TEST.value])}")
     return model
+
+
+def export(model, path, k):
+    """Writes a SavedModel that recommends items in stock, for client.py.
+
+    Args:
+        model: a Sequential model that ends with a head.
+        path: a `pathlib.Path`, the folder.
+        k: how many items it recommends.
+    """
+    head = model.layers[-1]
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, name="session"),
+            tf.TensorSpec([None], tf.int64, name="in_stock"),
+        ]
+    )
+    def recommend(session, in_stock):
+        hidden = model(session)[:, -1]
+        return head.top_k(hidden, k, allowed=in_stock)._asdict()
+
+    module = tf.Module()
+    module.layers_of = model.layers
+    module.num_items = tf.Variable(head.num_classes, trainable=False)
+    module.recommend = recommend
+    tf.saved_model.save(module, str(path))
+    # The ops of the head are not TensorFlow's own.
+    (path / "assets.extra").mkdir(exist_ok=True)
+    shutil.copy(tf_hsm.serving.op_library_path(), path / "assets.extra")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ bazel run //examples/serving:client -- lm_served import os
 import argparse
 import json
 import math
-import os
+import pathlib
 
 _UNKNOWN = "<unk>"
 
@@ -24,20 +24,16 @@ def main():
     arguments = parser.parse_args()
     import tensorflow as tf
 
-    extra = os.path.join(arguments.model, "assets.extra")
-    tf.load_op_library(os.path.join(extra, "_tf_hsm_ops.so"))
+    extra = pathlib.Path(arguments.model, "assets.extra")
+    tf.load_op_library(str(extra / "_tf_hsm_ops.so"))
     model = tf.saved_model.load(arguments.model)
 
-    words = None
-    ids = arguments.tokens
-    if os.path.exists(os.path.join(extra, "vocabulary.json")):
-        with open(
-            os.path.join(extra, "vocabulary.json"), encoding="utf-8"
-        ) as file:
-            words = json.load(file)
+    words, ids = None, arguments.tokens
+    if (extra / "vocabulary.json").exists():
+        words = json.loads((extra / "vocabulary.json").read_text("utf-8"))
         numbers = {word: number for number, word in enumerate(words)}
         ids = [numbers.get(word, numbers[_UNKNOWN]) for word in ids]
-    tokens = tf.constant([[int(number) for number in ids]])
+    tokens = tf.constant([list(map(int, ids))])
 
     answer = model.signatures["serving_default"](tokens=tokens)
     # The first text, after its last token where there is one answer for each.

@@ -141,14 +141,15 @@ def handler(signatures):
                 error = f"the body must have 0 to {_MOST_BYTES} bytes"
                 return self._answer(413, {"error": f"{error}, not {size}"})
             try:
-                request = _parsed(self.rfile.read(size))
+                request = json.loads(self.rfile.read(size))
                 answer = {"outputs": predict(signatures, request)}
+            except json.JSONDecodeError as error:
+                answer = {"error": f"the body must be JSON: {error}"}
             except ValueError as error:
-                return self._answer(400, {"error": str(error)})
+                answer = {"error": str(error)}
             except Exception as error:  # a bad request must not end the server
-                name = type(error).__name__
-                return self._answer(400, {"error": f"{name}: {error}"})
-            return self._answer(200, answer)
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            return self._answer(400 if "error" in answer else 200, answer)
 
         def _answer(self, status, answer):
             body = json.dumps(answer).encode()
@@ -159,13 +160,6 @@ def handler(signatures):
             self.wfile.write(body)
 
     return Handler
-
-
-def _parsed(body):
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise ValueError(f"the body must be JSON: {error}") from error
 
 
 if __name__ == "__main__":

@@ -65,14 +65,12 @@ class Model:
             )
             self._optimizer.build([self.weights, self.vectors])
         self._batch_size = settings.batch_size
-        steps, num_arrays = {
-            "skip_gram": (self._skip_gram_steps, 2),
-            "cbow": (self._cbow_steps, 3),
-        }[settings.architecture]
+        # The examples of skip-gram have two arrays, those of CBOW three.
+        array = tf.TensorSpec([None], tf.int32)
+        num_arrays = 2 + (settings.architecture == "cbow")
         # One graph for slices of any size, and one call for all its batches.
         self._steps = tf.function(
-            steps,
-            input_signature=[tf.TensorSpec([None], tf.int32)] * num_arrays,
+            self._all_steps, input_signature=[array] * num_arrays
         )
 
     def train(self, examples, learning_rate):
@@ -85,29 +83,26 @@ class Model:
         with tf.device(_DEVICE):
             return float(self._steps(*examples))
 
-    def _skip_gram_steps(self, contexts, labels):
-        total = tf.constant(0.0, tf.float64)
-        for begin in tf.range(0, tf.size(labels), self._batch_size):
-            end = begin + self._batch_size
-            total += self._step(contexts[begin:end], labels[begin:end])
-        return total
-
-    def _cbow_steps(self, contexts, splits, labels):
-        """Each step's inputs are the means of windows, which splits bound.
+    def _all_steps(self, contexts, *others):
+        """Trains on single words, or on the means of windows.
 
         The gradient of a word is that of the mean, divided by the number of
         words in the window. word2vec.c and gensim do not divide it (İrsoy,
         Benton and Stratos, 2021: Corrected CBOW Performs as well as Skip-gram).
         """
+        *splits, labels = others
         total = tf.constant(0.0, tf.float64)
         for begin in tf.range(0, tf.size(labels), self._batch_size):
             end = begin + self._batch_size
-            bounds = tf.cast(splits[begin : end + 1], tf.int64)
-            inputs = tf.RaggedTensor.from_row_splits(
-                contexts[bounds[0] : bounds[-1]],
-                bounds - bounds[0],
-                validate=False,
-            )
+            if splits:
+                bounds = tf.cast(splits[0][begin : end + 1], tf.int64)
+                inputs = tf.RaggedTensor.from_row_splits(
+                    contexts[bounds[0] : bounds[-1]],
+                    bounds - bounds[0],
+                    validate=False,
+                )
+            else:
+                inputs = contexts[begin:end]
             total += self._step(inputs, labels[begin:end])
         return total
 

@@ -43,43 +43,31 @@ class Text:
 
 
 def load(settings):
-    """Reads the `Text` to train on.
+    """Reads the `Text` to train on: the training part of a `corpus.Corpus`.
 
     Raises:
         OSError: the corpus cannot be read.
         ValueError: it is no text, or has too few words.
     """
     loaded = corpus.load(settings)
-    text = of_corpus(loaded, settings.sentences)
-    if len(text.words) < 2:
-        raise ValueError(
-            f"--corpus={settings.corpus} has {len(text.words)} words that "
-            f"occur {settings.min_count} times: give more text or a smaller "
-            "--min_count."
-        )
-    return text
-
-
-def of_corpus(loaded, sentences):
-    """The `Text` of the training part of a `corpus.Corpus`.
-
-    Args:
-        loaded: the corpus.
-        sentences: "line" if a line break ends a sentence, "document" if only
-            the end of a document does.
-    """
     word_of_class = np.full(len(loaded.words), _NO_WORD, np.int32)
     words = []
     for c, name in enumerate(loaded.words):
-        is_break = sentences == "line" and name.startswith("\n")
+        is_break = settings.sentences == "line" and name.startswith("\n")
         if is_break or name in (loaded.boundary, _SENTENCE_END):
             word_of_class[c] = _END
         elif c != loaded.unknown and name.split() == [name]:
             word_of_class[c] = len(words)
             words.append(name)
+    if len(words) < 2:
+        raise ValueError(
+            f"--corpus={settings.corpus} has {len(words)} words that occur "
+            f"{settings.min_count} times: give more text or a smaller "
+            "--min_count."
+        )
     return Text(
         words=tuple(words),
-        counts=np.asarray(loaded.counts)[word_of_class >= 0],
+        counts=loaded.counts[word_of_class >= 0],
         classes=loaded.train,
         word_of_class=word_of_class,
     )

@@ -1,6 +1,5 @@
 """The example of extreme classification, on a few invented packages."""
 
-import os
 import re
 
 import keras
@@ -68,7 +67,7 @@ def invented(count, seed=0):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
+    folder = tmp_path_factory.mktemp("data") / "invented"
     data.write(invented(600), folder)
     return folder
 
@@ -83,14 +82,6 @@ def test_packages(lists):
     assert found[1].dependencies == []
 
 
-def test_the_data_set_is_made_once(lists, tmp_path):
-    folder = data.debian_folder(lists, tmp_path / "cache")
-    before = (folder / "train.txt").stat().st_mtime_ns
-    assert data.debian_folder(lists, tmp_path / "cache") == folder
-    assert (folder / "train.txt").stat().st_mtime_ns == before
-    assert os.listdir(tmp_path / "cache") == [folder.name]
-
-
 def test_parts(folder):
     """A source package is in one part, and each label is trained."""
     examples, test = data.read(folder)
@@ -100,9 +91,11 @@ def test_parts(folder):
     assert sorted(names) == [f"lib{c:02d}" for c in range(12)]
 
 
-def test_train(folder, capsys):
-    """It learns, and every line is there."""
-    arguments = [f"--data={folder}", "--epochs=80", "--width=32"]
+def test_train(tmp_path, monkeypatch, capsys):
+    """It makes the data set and learns, and every line is there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(packages, "read", lambda lists: invented(600))
+    arguments = ["--epochs=80", "--width=32"]
     program.run(train.main, train.flags, ["train", *arguments, "--samples=2"])
     output = capsys.readouterr().out
     figures = dict(re.findall(r"^  (\w+_at_\d) +(\S+)$", output, re.M))
@@ -111,6 +104,10 @@ def test_train(folder, capsys):
     assert len(figures) == 8
     assert "From the probability 0.50 on: precision" in output
     assert output.count("Example ") == 2 and re.search(r"\+ .*% lib", output)
+    # The data set is read again, and not made again.
+    monkeypatch.delattr(packages, "read")
+    arguments = [*arguments, "--epochs=1"]
+    program.run(train.main, train.flags, ["train", *arguments])
 
 
 def test_saved(folder, tmp_path):

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from examples.language_model import checkpoint, recurrent, settings
 from examples.language_model import model as model_lib
-from examples.serving import models, rest
+from examples.serving import export, rest
 from tf_hsm import serving
 
 FOLDER = pathlib.Path("examples/serving")
@@ -25,9 +25,9 @@ WORDS = ("<unk>", "import", "os", "\n", *(f"word{i}" for i in range(50)))
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    """The toy of models.py, exported."""
+    """The toy of export.py, exported."""
     path = tmp_path_factory.mktemp("toy") / "1"
-    serving.export(models.toy(CLASSES), path, k=3)
+    serving.export(export.toy(CLASSES), path, k=3)
     return path
 
 
@@ -40,7 +40,7 @@ def export_language_model(folder, **changes):
     model = model_lib.build(chosen, text, learning_rate=0.1)
     run = checkpoint.Run(chosen, "", WORDS, "code", "<eof>", [])
     checkpoint.save(folder, model, run)
-    models.export_run(folder, str(folder / "exported"), 5)
+    export.export_run(folder, str(folder / "exported"), 5)
     return model, folder / "exported"
 
 
@@ -67,7 +67,7 @@ def test_client_with_a_vocabulary(language_model):
     """Words go in and words come out; unknown ones are <unk>."""
     model, path = language_model
     answer = ask(path, "import", "never_seen")
-    body = models.stateless(model_lib.body(model))
+    body = export.stateless(model_lib.body(model))
     hidden = body(tf.constant([[1, 0]]))[0, -1]
     best = model.get_layer("head").top_k(hidden, 5)
     assert [word for _, word in answer] == [
