@@ -115,19 +115,38 @@ def dataset(sessions):
     return batches.prefetch(4)
 
 
+class StopInTime(keras.callbacks.Callback):
+    """Stops training after some minutes, and measures the steps."""
+
+    def __init__(self, minutes):
+        """Takes the minutes."""
+        super().__init__()
+        self._minutes = minutes
+        self.times = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Stops where the minutes are over."""
+        self.times.append(time.perf_counter())
+        if self.times[-1] - self.times[0] > 60 * self._minutes:
+            self.model.stop_training = True
+
+
 def fit(model, sessions):
     """Trains until the steps or the minutes are over."""
-    times = []
-    for _, batch in zip(range(_STEPS.value), dataset(sessions), strict=False):
-        loss = model.train_on_batch(*batch)
-        times.append(time.perf_counter())
-        if times[-1] - times[0] > 60 * _MINUTES.value:
-            break
+    stop = StopInTime(_MINUTES.value)
+    history = model.fit(
+        dataset(sessions),
+        steps_per_epoch=_STEPS.value,
+        callbacks=[stop],
+        shuffle=False,
+        verbose=0,
+    ).history
     # The first step includes the tracing.
-    seconds, count = times[-1] - times[0], len(times) - 1
+    seconds, count = stop.times[-1] - stop.times[0], len(stop.times) - 1
     print(
         f"{count + 1:,} steps in {seconds:.0f} s, "
-        f"{1e3 * seconds / max(count, 1):.1f} ms each. Loss {loss:.3f}."
+        f"{1e3 * seconds / max(count, 1):.1f} ms each. "
+        f"Mean loss {history['loss'][0]:.3f}."
     )
 
 
