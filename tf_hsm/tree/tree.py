@@ -506,7 +506,12 @@ class Tree(TreeConstructors, GroupArrays):
         leaves and inner rows can have one cluster in its leaves and another
         one below its inner rows.
 
-        >>> tree = tree.regroup(vectors)
+        >>> tree = Tree.two_level(4)
+        >>> tree.classes_below(0).tolist()
+        [0, 1]
+        >>> vectors = [[1, 0], [0, 1], [1, 0], [0, 1]]
+        >>> tree.regroup(vectors).classes_below(0).tolist()
+        [0, 2]
 
         Names move with their classes, and inner rows lose their names.
 
