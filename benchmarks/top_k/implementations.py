@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import tf_hsm
 from benchmarks.common import implementations
+from tf_hsm.runtime import library
 
 EXACT = "exact"
 LOG_PROBS = "log_probs + top_k"
@@ -22,9 +23,6 @@ _BEAM = "beam "
 
 # A node that a search has not opened yet, in its heap and as it is found.
 _NODE_BYTES = 2 * 16
-# What all searches hold at once: kMaxOpen of cc/core/api/example_search.h, with
-# which tests/estimation/constants_test.py compares this.
-MAX_OPEN = 1 << 24
 
 
 def names(beam_widths):
@@ -49,7 +47,9 @@ def step_bytes(name, head, batch):
         itemsize = max(4, implementations.itemsize(head))
         numbers = batch * head.sizes.num_classes
         return (1 + (name == FULL)) * numbers * itemsize
-    return _NODE_BYTES * min(batch * head.tree.num_groups, MAX_OPEN)
+    # All searches together hold at most so many nodes at once.
+    limit = library.constants().max_open
+    return _NODE_BYTES * min(batch * head.tree.num_groups, limit)
 
 
 def step_seconds(name, head, batch, rates):

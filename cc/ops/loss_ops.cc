@@ -422,14 +422,5 @@ index_weights: nothing, or `[n]`, what each vector is multiplied by in its bag.
 combiner: of bags; a mean is the sum divided by that of the weights, or 0.
 )doc");
 
-REGISTER_OP("TfHsmCpuIsa")
-    .Output("name: string")
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc(R"doc(
-The instruction set that the CPU kernels run with.
-
-name: one of "baseline", "avx2", "avx512", "amx".
-)doc");
-
 }  // namespace
 }  // namespace tf_hsm

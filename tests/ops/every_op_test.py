@@ -14,7 +14,7 @@ from tests.support import random_calls
 from tests.support.pairs import all_pairs
 from tests.support.training import kept_loss, step_from
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm.runtime.library import library_version, raw_ops
+from tf_hsm.runtime.library import constants, library_version, raw_ops
 
 BATCH, WIDTH = 70, 19
 TREES = {
@@ -216,7 +216,12 @@ def test_every_op_was_called():
     """No op is left out above."""
     tf_hsm.cpu_isa()
     library_version()
+    assert all(value > 0 for value in constants())
     name = re.compile("(Resource)?TfHsm[A-Za-z]+")
     ops = {op for op in dir(raw_ops) if name.fullmatch(op)}
     assert len(ops) > 10
-    assert ops - CALLED == {"TfHsmCpuIsa", "TfHsmVersion"}
+    assert ops - CALLED == {
+        "TfHsmConstants",
+        "TfHsmCpuIsa",
+        "TfHsmVersion",
+    }

@@ -1,5 +1,6 @@
 """Loads the op library, and says in one sentence when it cannot."""
 
+import functools
 import os
 import platform
 
@@ -89,6 +90,18 @@ def allowed_values(op_name, attribute):
     (allowed,) = [a.allowed_values for a in attributes if a.name == attribute]
     types = [tf.as_dtype(t) for t in allowed.list.type]
     return types or [name.decode() for name in allowed.list.s]
+
+
+@functools.cache
+def constants():
+    """The constants of the op library that decide what CPU kernels keep.
+
+    Returns:
+      A named tuple of integers: see the op `TfHsmConstants`.
+    """
+    with tf.init_scope():
+        found = raw_ops.tf_hsm_constants()
+        return type(found)(*(int(value) for value in found))
 
 
 def cpu_isa() -> str:

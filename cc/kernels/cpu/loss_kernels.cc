@@ -134,22 +134,8 @@ struct LossGradOp : OpAttributes {
   }
 };
 
-struct CpuIsaOp : OpAttributes {
-  absl::Status Run(OpKernelContext* context) const {
-    std::string error;
-    const Isa isa = ActiveIsa(&error);
-    TF_RETURN_IF_ERROR(StatusOf(error));
-    Tensor* name;
-    TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &name));
-    name->scalar<tensorflow::tstring>()() = IsaName(isa);
-    return absl::OkStatus();
-  }
-};
-
 const KernelRegistration<LossOp> loss(kCpu, "TfHsmLoss");
 const KernelRegistration<LossGradOp> loss_grad(kCpu, "TfHsmLossGrad");
-REGISTER_KERNEL_BUILDER(Name("TfHsmCpuIsa").Device(tensorflow::DEVICE_CPU),
-                        OpKernelOf<CpuIsaOp>);
 
 }  // namespace
 }  // namespace tf_hsm

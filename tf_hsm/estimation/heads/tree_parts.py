@@ -14,15 +14,7 @@ from tf_hsm.estimation.setting import VARIABLE_BYTES
 from tf_hsm.estimation.variable_parts import of_rows, part_with
 from tf_hsm.layers import LabelTree
 from tf_hsm.layers.quantized import check_policy
-from tf_hsm.runtime import quantized_rows
-
-# The constants of C++ by the names that they have there:
-# tests/estimation/constants_test.py compares them.
-MAX_KEPT_BYTES = 256 << 20
-NARROW_WIDTH = 64
-MAX_NARROW_BYTES = 4 << 20
-CHUNK_BYTES = 128 << 20
-PADDING = 16
+from tf_hsm.runtime import library, quantized_rows
 
 _NUMBER = 8  # bytes of a number of a tree's arrays
 # Beside them for a moment, when the leaves are first put in order.
@@ -200,8 +192,11 @@ class TreeEstimate(HeadEstimate):
         probs = size * self.visits.logits(batch)
         saved = 2 * size * self.visits.pairs(batch)  # normalizers
         saved += size * batch * padded(width)
+        core = library.constants()
+        is_narrow = width <= core.narrow_width
+        limit = core.max_narrow_bytes if is_narrow else core.max_kept_bytes
         is_flat = self.visits.fanouts.size == 1 and self.visits.num_classes > 8
-        if is_flat and NARROW_WIDTH < width <= batch and probs > MAX_KEPT_BYTES:
+        if is_flat and not is_narrow and width <= batch and probs > limit:
             # The op takes the batch in chunks of examples, and sums up the
             # gradient of the weights in the forward. A gradient of the same
             # type takes the memory of the sums.
@@ -210,13 +205,12 @@ class TreeEstimate(HeadEstimate):
             is_gradient = is_gradient and self.options.optimizer is None
             return {
                 "saved_bytes": saved + (0 if is_gradient else sums),
-                "forward_bytes": CHUNK_BYTES + (sums if is_gradient else 0),
+                "forward_bytes": core.chunk_bytes
+                + (sums if is_gradient else 0),
                 "tensor_bytes": sums,
                 "forward": 3,
                 "backward": 0,
             }
-        is_narrow = width <= NARROW_WIDTH
-        limit = MAX_NARROW_BYTES if is_narrow else MAX_KEPT_BYTES
         kept = probs if probs <= limit else 0
         return {
             "saved_bytes": saved + kept,
@@ -306,5 +300,6 @@ def _seconds(cost, found, moved, machine):
 
 def padded(width):
     """Numbers of an input in the order in which a pass reads it."""
-    numbers = -(-width // PADDING) * PADDING
-    return numbers + PADDING if numbers and numbers % 256 == 0 else numbers
+    padding = library.constants().padding
+    numbers = -(-width // padding) * padding
+    return numbers + padding if numbers and numbers % 256 == 0 else numbers
