@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.keras_rules import CASES, make
+from tests.support.keras_rules import CASES, NOT_IN_PLACE, make
 from tests.support.optimizers_reference import (
     EPSILON,
     OURS,
@@ -292,7 +292,7 @@ N, WIDTH = 23, 5
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("name, stock_name, options", CASES)
+@pytest.mark.parametrize("name, stock_name, options", [*CASES, *NOT_IN_PLACE])
 def test_all_rows_to_twelve_digits(name, stock_name, options, sparse):
     """Weights and slots; the bias is excluded from the weight decay."""
     ours, stock = make(name, stock_name, options)
