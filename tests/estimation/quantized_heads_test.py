@@ -125,3 +125,24 @@ def test_bytes_of_a_device(mode, count):
         parts = [part.parameter_bytes for part in found.parts]
         assert parts == [top, max(shards), 0]
         assert found.gradient_bytes == found.slot_bytes == 0
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_a_forward_has_half_of_the_round_trip(mode):
+    """Of the network, as where floats answer alone."""
+    tree = tf_hsm.Tree.two_level(N)
+    plan = tf_hsm.distribute.plan(tree, ["CPU:0"] * 3)
+    policies = None, f"{mode if mode == 'int8' else 'int4/64'}_from_float32"
+    alone, quantized = (
+        tf_hsm.estimate(
+            None,
+            tf_hsm.layers.HierarchicalSoftmax(tree, plan=plan, dtype=policy),
+            width=65,
+            batch=3,
+            optimizer=None,
+        )
+        for policy in policies
+    )
+    assert quantized.parts[-1].kind == "network"
+    assert quantized.seconds[-1] == alone.seconds[-1]
+    assert quantized.seconds[-1][0] > 0

@@ -312,6 +312,23 @@ def test_answers_check_ids():
         layer(keras.Input([]))
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_losses_take_no_ids(own):
+    """Bags as long as a vector is wide would move the tree alone."""
+    layer = softmaxes.make_layer(optimizer="sgd" if own else None)
+    layer.build()
+    before = softmaxes.state(layer)
+    ids = np.zeros([len(LABELS), softmaxes.WIDTH], np.int64)
+    with (
+        tf.GradientTape(),
+        pytest.raises(TypeError, match=r"not ids.*what head\(ids\) returns"),
+    ):
+        layer.loss(LABELS, ids)
+    with pytest.raises(TypeError, match="not ids"):
+        tf_hsm.metrics.Perplexity(layer).update_state(LABELS, ids)
+    assert_same(softmaxes.state(layer), before)
+
+
 def test_a_mask_of_ids_in_bags():
     layer = softmaxes.make_layer()
     ids, mask = np.array([[1, 2], [3, 4]]), np.ones([2, 2], bool)

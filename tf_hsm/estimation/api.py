@@ -168,13 +168,12 @@ def estimate(
     def figures(head, setting):
         parts, name = _parts(body, head, setting, width, labels, dtype)
         trains = setting.slots.optimizer is not None
-        can_train = all(part.can_train for part in parts)
-        if trains and not can_train:
+        if trains and not all(part.can_train for part in parts):
             without = dataclasses.replace(setting, slots=slots.of(None))
             return figures(head, without)
-        # Without an optimizer, a head that can train keeps its backward here:
-        # `step_time` splits the time of both passes by their work.
-        if trains or not can_train:
+        # Without an optimizer, parts keep their backward here: `step_time`
+        # splits the time of both passes by their work.
+        if trains:
             parts = _from_first_trained(parts)
         seconds = step_time.seconds(parts, machine, setting)
         if not trains:

@@ -17,27 +17,10 @@ class Bags:
       ids: `[B]`, or a `tf.RaggedTensor` `[B, None]`.
       weights: None; or `[n]`, what the vector of each id in the bags is
         multiplied by.
-      width: of a vector.
     """
 
     ids: typing.Any
     weights: tf.Tensor | None
-    width: int
-
-    @property
-    def are_ragged(self):
-        """Whether these are bags."""
-        return isinstance(self.ids, tf.RaggedTensor)
-
-    @property
-    def shape(self):
-        """That of the inputs for which they stand, `[B, width]`."""
-        return tf.TensorShape([self.ids.shape[0], self.width])
-
-    @property
-    def count(self):
-        """B, a scalar."""
-        return self.ids.nrows() if self.are_ragged else tf.size(self.ids)
 
     def combined(self, table, combiner, dtype, look_up=None):
         """Returns the vectors `[B, width]` of the bags, from vectors of ids.
@@ -52,7 +35,8 @@ class Bags:
         Raises:
           tf.errors.InvalidArgumentError: an id is not in `[0, count)`.
         """
-        ids = self.ids.flat_values if self.are_ragged else self.ids
+        are_ragged = isinstance(self.ids, tf.RaggedTensor)
+        ids = self.ids.flat_values if are_ragged else self.ids
         checked = arguments.kept_classes(
             tf.cast(ids, tf.int64), table.shape[0], "ids"
         )
@@ -62,7 +46,7 @@ class Bags:
             else:
                 vectors = look_up(table, ids)
             vectors = tf.cast(vectors, dtype)
-        if not self.are_ragged:
+        if not are_ragged:
             return vectors
         weights = self.weights
         if weights is None:
@@ -83,7 +67,8 @@ class Bags:
 class BagHead:
     """A table of embeddings, whose rows are the inputs of a `TreeHead`.
 
-    Its inputs are ids, bags of ids or `Bags`: see `read`.
+    Its answers take ids, bags of ids, or vectors: see `hidden`. Its losses take
+    vectors, whose gradient, and whose step in place, belongs to `hidden`.
 
     Attributes:
       table: a variable `[count, width]`.
@@ -110,19 +95,17 @@ class BagHead:
         Floats `[B, width]` are such vectors already, and are returned.
 
         Args:
-          inputs: ids, bags or `Bags`; or floats `[B, width]`.
+          inputs: ids or bags, see `read`; or floats `[B, width]`.
           look_up: see `Bags.combined`.
         """
         if are_vectors(inputs, self.table.shape[1]):
             return inputs
-        bags = read(inputs, self.table.shape, self.padding_id)
+        bags = read(inputs, self.table.shape[0], self.padding_id)
         return bags.combined(self.table, self.combiner, self.dtype, look_up)
 
     def losses(self, batch):
-        """See `tf_hsm.heads.head.Head`; inputs may be vectors."""
-        return self.head.losses(
-            dataclasses.replace(batch, inputs=self.hidden(batch.inputs))
-        )
+        """See `tf_hsm.heads.head.Head`; inputs are vectors."""
+        return self.head.losses(batch)
 
     def prior(self, counts):
         """See `tf_hsm.heads.head.Head`."""
@@ -195,13 +178,13 @@ def parts_of(inputs):
     return inputs
 
 
-def read(inputs, table_shape, padding_id=None):
+def read(inputs, count, padding_id=None):
     """Returns what a layer takes as `Bags`.
 
     Args:
-      inputs: ids `[batch]`, `[batch, n]` or ragged; a list of these and their
-        weights, of the same shape; or `Bags`, which are returned.
-      table_shape: `(count, width)`, of the table of embeddings.
+      inputs: ids `[batch]`, `[batch, n]` or ragged; or a list of these and
+        their weights, of the same shape.
+      count: the number of embeddings.
       padding_id: an id that stands for none; or None.
 
     Raises:
@@ -210,9 +193,6 @@ def read(inputs, table_shape, padding_id=None):
       ValueError: there are more dimensions, or the weights have another shape
         (tf.errors.InvalidArgumentError where that is not known before).
     """
-    if isinstance(inputs, Bags):
-        return inputs
-    count, width = table_shape
     ids, weights = parts_of(inputs)
     if isinstance(ids, tf.RaggedTensor):
         flat = arguments.integers(ids.flat_values, "ids")
@@ -220,7 +200,7 @@ def read(inputs, table_shape, padding_id=None):
     else:
         ids = arguments.integers(ids, "ids")
         if ids.shape.rank == 1 and weights is None and padding_id is None:
-            return Bags(ids, None, width)
+            return Bags(ids, None)
         if ids.shape.rank == 2:
             ids = label_sets.not_multi_hot(
                 ids,
@@ -240,7 +220,7 @@ def read(inputs, table_shape, padding_id=None):
             weights = tf.ragged.boolean_mask(weights, kept)
     if weights is not None:
         weights = weights.flat_values
-    return Bags(ids, weights, width)
+    return Bags(ids, weights)
 
 
 def _like(ids, weights):

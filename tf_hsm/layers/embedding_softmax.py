@@ -48,8 +48,8 @@ class EmbeddingSoftmax(HeadLayer):
     The layer does what `HierarchicalSoftmax` does on one device, with ids in
     the place of inputs: `head(ids, labels)` as an endpoint, `predict_class`,
     `top_k`, `log_prob`, `sample`, `log_probs` and `grow`. `head(ids)` and
-    `predict` return the vectors of the ids. Losses, metrics and answers take
-    ids or such vectors, which are floats. Ids are
+    `predict` return the vectors of the ids, which are floats. Losses and
+    metrics take such vectors, and answers take vectors or ids. Ids are
 
     - ids `[batch]`, one for each label;
     - `[batch, n]`, a bag in each row, where `padding_id` fills the shorter

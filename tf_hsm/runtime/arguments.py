@@ -205,8 +205,8 @@ def check_floats(inputs):
         raise TypeError(
             f"inputs must be floats, but are {dtype.name}: a head takes hidden "
             "vectors [..., width], not ids. Look ids up in an Embedding layer, "
-            "or use tf_hsm.layers.EmbeddingSoftmax; convert numbers by "
-            "tf.cast(inputs, tf.float32)"
+            "or use tf_hsm.layers.EmbeddingSoftmax, whose losses take what "
+            "head(ids) returns; convert numbers by tf.cast(inputs, tf.float32)"
         )
 
 
