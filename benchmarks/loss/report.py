@@ -93,6 +93,6 @@ def _floor_lines(result, ours):
         )
         if phase == "forward_backward":
             in_turn = ms / floors["forward_then_backward"]["ms"]
-            line += f"; {in_turn:.2f} x that of forward, then backward"
+            line += f"; {in_turn:.2f} x the floor of forward, then backward"
         lines.append(line)
     return lines

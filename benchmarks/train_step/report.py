@@ -55,7 +55,7 @@ def case_text(case, rule, result):
         of_3, of_2 = (in_place / floors[key]["ms"] for key in _FLOORS)
         notes.append(
             f"in place takes {of_3:.2f} x its floor of 3 W and {of_2:.2f} x "
-            f"that of 2 W, slots of {rule} included; "
+            f"its floor of 2 W, slots of {rule} included; "
             f"{case_report.binds(floors['3W'])}"
         )
     return "\n".join([*lines, "", *notes, case_report.rates(result)])

@@ -48,8 +48,8 @@ flags = program.Flags()
 _DATA = flags.DEFINE_string(
     "data",
     _DEBIAN,
-    "A folder with the data set; by default that of Debian's packages, which "
-    "is made if it is missing.",
+    "A folder with the data set. The default, of Debian's packages, is made "
+    "if it is missing.",
 )
 _LISTS = flags.DEFINE_string(
     "lists", packages.LISTS, "The folder of apt's package indexes."

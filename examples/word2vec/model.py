@@ -65,7 +65,7 @@ class Model:
             )
             self._optimizer.build([self.weights, self.vectors])
         self._batch_size = settings.batch_size
-        # The examples of skip-gram have two arrays, those of CBOW three.
+        # Examples of skip-gram have two arrays; examples of CBOW have three.
         array = tf.TensorSpec([None], tf.int32)
         num_arrays = 2 + (settings.architecture == "cbow")
         # One graph for slices of any size, and one call for all its batches.

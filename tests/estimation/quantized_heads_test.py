@@ -129,7 +129,7 @@ def test_bytes_of_a_device(mode, count):
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_a_forward_has_half_of_the_round_trip(mode):
-    """Of the network, as where floats answer alone."""
+    """The network of a float head that trains nothing takes as long."""
     tree = tf_hsm.Tree.two_level(N)
     plan = tf_hsm.distribute.plan(tree, ["CPU:0"] * 3)
     policies = None, f"{mode if mode == 'int8' else 'int4/64'}_from_float32"

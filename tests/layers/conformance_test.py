@@ -297,7 +297,7 @@ QUANTIZED = ["ignored", "no_bias", "several_ignored", "nodes", "several_nodes"]
 @pytest.mark.parametrize("given", ["nothing", "mask"])
 @pytest.mark.parametrize("option", QUANTIZED)
 def test_quantized(option, given):
-    """The losses are those of the rows that the codes stand for."""
+    """The codes stand for rows, which have the same losses."""
     head = built("hierarchical", option, dtype="float32")
     head.quantize("int8")
     plain = built("hierarchical", option)

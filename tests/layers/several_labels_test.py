@@ -89,7 +89,7 @@ def test_weights_of_inputs_stay_such(make, most):
 
 
 def test_a_temperature_among_given_classes():
-    """As the docs have it: that of a flat softmax over these classes."""
+    """As a flat softmax over these classes has it, by the docs."""
     head = make_head()
     classes, probs = np.abs(CLASSES), PROBS / PROBS.sum(1, keepdims=True)
     inputs = np.repeat(X[:, np.newaxis], 4, 1)

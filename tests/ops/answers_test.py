@@ -51,7 +51,7 @@ def random_starts(tree, batch, dtype):
 
 
 def all_starts(tree, batch, dtype):
-    """None, and those that a forest may have."""
+    """Returns a list: no log-probabilities of roots, and random ones."""
     starts = random_starts(tree, batch, dtype)
     return [None] if starts is None else [None, starts]
 
@@ -157,7 +157,7 @@ def test_finite_differences(name, argument, nodes):
     ),
 )
 def test_given_classes(name, dtype, nodes, label_dtype):
-    """The bits of those of all, also of one that comes twice; -1 of none."""
+    """The bits of `log_probs`, also of a class that comes twice; -1: none."""
     tree = build(name)
     weights, biases, x = random_arguments(tree, 5, 3, dtype, tf.Variable)
     for starts in all_starts(tree, 5, dtype):
@@ -350,7 +350,7 @@ def test_beams(name, ties, beam_width):
     ],
 )
 def test_nothing_pruned_is_exact(name, allowed):
-    """And of those with something pruned, some are not."""
+    """Some of the examples with something pruned are inexact."""
     tree = build(name)
     arguments = random_arguments(tree, batch=300)
     options = {"root_log_probs": random_starts(tree, 300, np.float32)}
@@ -434,7 +434,7 @@ def test_nan(name, kind, beam_width):
 def test_rows_that_are_switched_off(masked):
     """A bias of -inf switches off a row, and what is below it, in all results.
 
-    The gradient of a class elsewhere is that of its loss.
+    The gradient of a class elsewhere is the gradient of its loss.
     """
     tree = tf_hsm.Tree.two_level(9)
     problem = oracle.random_problem(tree, 3, 4, np.float32)

@@ -1,8 +1,8 @@
 """Losses and steps against the NumPy oracle: one table of all that they take.
 
-Trees, forests and pinned trees; types, shapes, labels, options. The loss of
-the baselines is in `baselines_test`, and that of label trees in
-`label_tree_test`.
+Trees, forests and pinned trees; types, shapes, labels, options.
+`baselines_test` and `label_tree_test` have the losses of baselines and of label
+trees.
 """
 
 import keras

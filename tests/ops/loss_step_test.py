@@ -208,7 +208,7 @@ REFUSED = [
         "state must be a scalar",
         True,
     ),
-    # Empty states, and those of a loss of other weights.
+    # Empty states, and states of a loss of other weights.
     (
         lambda r: {
             "state": r.kept(r.variables, r.problem, with_gradients=False)

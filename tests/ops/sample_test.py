@@ -51,7 +51,7 @@ def arguments_of(problem):
 
 
 def class_probs(tree, problem, starts=None):
-    """Probabilities by the reference, `[B, N]`; given those of roots."""
+    """Probabilities `[B, N]` by the reference; `starts`: of the roots."""
     nodes, _ = references.node_log_probs(tree, problem)
     if starts is not None:
         starts = starts - np.log(np.exp(starts).sum(-1, keepdims=True))

@@ -175,7 +175,7 @@ def trained(step, rule, dtype, steps, schedule):
     [(rule, ["float32", "float64"][i % 2]) for i, rule in enumerate(RULES)],
 )
 def test_curve_of_200_steps(rule, dtype):
-    """The losses fall, and those of both ways stay equal to rounding."""
+    """The losses fall, and both ways have the same losses, to rounding."""
     tolerance = 1e-4 if dtype == "float32" else 1e-11
     options = {"rate": 0.2 if rule == "sgd" else 0.05}
     losses, variables = trained(in_place, rule, dtype, 200, options)
@@ -278,7 +278,7 @@ def test_one_update_for_any_number_of_gradients(graph):
 
 
 def test_the_losses_are_those_before_the_step():
-    """And the next ones those of what the step made."""
+    """The next losses are of the weights that the step made."""
     problem = wide_problem(TREE, (12, 16))
     variables = variables_of(problem)
     optimizer = built("sgd", variables)

@@ -44,7 +44,7 @@ def differ(one, other):
 
 
 def _effect_of(default=None, **options):
-    """A feature that changes losses, also those that a gradient is asked of.
+    """A feature that changes losses, with a gradient and without.
 
     `tests/layers/conformance_test.py` tests what they are.
     """

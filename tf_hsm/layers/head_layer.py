@@ -147,6 +147,9 @@ class HeadLayer(AnsweringLayer):
 
         An optimizer of the layer's own makes its step in the gradient of such a
         total. With another scale of the total the step has another scale.
+        It divides by the loss scale of the model that has called the layer
+        last. In a loop that scales no losses, after a `fit` that did, call
+        `head(hidden)` before: then it divides by nothing.
 
         Args:
           labels: as for `call`.

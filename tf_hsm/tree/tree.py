@@ -369,15 +369,16 @@ class Tree(TreeConstructors, GroupArrays):
             strs; or their counts `[M]`; or both, as a dict or a
             `collections.Counter`. Old rows of a tree without names are then
             named "".
-          near: None; or for each new class the old one `[M]` whose group it
-            goes into; or vectors `[N + M, D]` of all classes, those of the old
-            ones first: then that is the old class of the largest cosine.
+          near: None; or for each new class the old class `[M]` whose group it
+            goes into; or vectors `[N + M, D]` of all classes, old classes
+            first: then it goes into the group of the old class of the largest
+            cosine.
           branch: whether the new classes are a branch of their own.
           max_fanout: the most rows of a group that takes new classes, or of a
             new one; the largest fanout of this tree when None.
 
         Raises:
-          ValueError: an argument is none of these, a new name is that of
+          ValueError: an argument is none of these, a new name is the name of
             another class, or `near` is given with one of the later arguments;
             or the tree is pinned, whose groups have no room.
         """
@@ -533,9 +534,9 @@ class Tree(TreeConstructors, GroupArrays):
         """Returns this tree pinned: with one row of weights per group.
 
         Only the difference of a group's two logits counts, so the second row
-        of each may have the logit 0. Group g then owns row g of the weights
-        `[num_weight_rows, width]`, that of its first row: half as many numbers
-        to keep, to read and to write. It is word2vec's layout.
+        of each may have the logit 0. Group g then owns one row, row g of the
+        weights `[num_weight_rows, width]`, for its first row of the tree: half
+        as many numbers to keep, to read and to write. It is word2vec's layout.
 
         Raises:
           ValueError: a group does not have two rows; names the first one.

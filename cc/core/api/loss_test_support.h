@@ -18,7 +18,7 @@
 
 namespace tf_hsm {
 
-// dw and db are those of all rows, zero where a row is not touched.
+// dw and db have all rows, with zeros where a row is not touched.
 template <typename T>
 struct Outputs {
   using A = Accumulator<T>;
@@ -101,8 +101,8 @@ class LossBatch {
     return out;
   }
 
-  // Likewise, in chunks of so many examples, for a large group. The sums of dw
-  // and db, by row, are those of LossInChunks.
+  // Runs LossInChunks, with chunks of so many examples, on a tree of one large
+  // group. Fills the sums dw and db, by row, that it makes.
   Outputs<T> RunInChunks(Isa isa, int64_t chunk, std::vector<A>* dw,
                          std::vector<A>* db) const {
     Outputs<T> out;

@@ -1,5 +1,5 @@
 // The most probable classes: every ISA and element type against a sort of all
-// classes, or of those of a mask, to the bit, on random trees, many ties and
+// classes, or of a mask's classes, to the bit, on random trees, many ties and
 // ragged sizes; beams and masses against their definitions; batches of several
 // parts; and the same bits whatever the order in which items run.
 
@@ -22,7 +22,7 @@
 namespace tf_hsm {
 namespace {
 
-// The ranking of all classes without those that are not allowed.
+// The ranking of the allowed classes.
 template <typename A>
 Ranking<A> OnlyAllowed(const Ranking<A>& ranking, const TreeView& tree,
                        const OwnedMask& mask, int64_t example) {
@@ -181,8 +181,8 @@ std::vector<A> DrawBounds(const std::vector<Ranking<A>>& rankings,
   return bounds;
 }
 
-// The best classes, among those of a mask if there is one, and those of them
-// that are above a bound.
+// Checks the best classes, and the best ones above a bound; with a mask, among
+// its classes.
 template <typename T>
 void Check(const Head<T>& head, Isa isa, const std::string& name,
            const OwnedMask* owned, std::mt19937* rng) {

@@ -102,7 +102,7 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
 }
 
 // A batch: losses of its examples, and gradients of their sum, each multiplied
-// by its `grad`. Without `scales_dx`, dx is that of each loss by itself.
+// by its `grad`. Without `scales_dx`, dx is the gradient of each loss alone.
 struct ReferenceSums {
   std::vector<double> loss, dx, dw, db;
   std::vector<bool> touched;  // [weight rows], by the paths

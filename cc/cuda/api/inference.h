@@ -1,8 +1,8 @@
 // What a trained model answers on a GPU: the log-probabilities of all classes,
 // the best ones, and draws. See gpu.h for what holds throughout.
 //
-// `batch` is that of the loss; ClassLogProbs alone reads its labels. `levels`
-// are those of its tree (levels.h).
+// The loss takes the same `batch`, whose labels ClassLogProbs alone reads here.
+// `levels` belong to the batch's tree (levels.h).
 //
 // What goes down a forest begins at each root with the log-probability of that
 // root, batch.root_log_probs.
@@ -107,8 +107,8 @@ std::string ClassLogProbs(const Batch<T>& batch, const Levels& levels,
                           Accumulator<T>* log_probs, void* scratch,
                           void* stream);
 
-// The log-probabilities that have a gradient, those of all nodes or of all
-// classes, and of the groups. cc/core/api/log_probs.h has the formulas.
+// The log-probabilities of all nodes or of all classes, which have a gradient,
+// and of the groups. cc/core/api/log_probs.h has the formulas.
 template <typename A>
 struct AllLogProbs {
   bool of_nodes = false;
@@ -166,14 +166,14 @@ std::string DrawFromBest(const BestClasses& best, double top_p,
                          const SampleArguments& arguments, int64_t* classes,
                          int32_t* too_few, void* stream);
 
-// Divides the probabilities of an example's roots by their sum, which is that
-// of all classes; NaN where that is 0. Fills bounds [size] so that a search
+// Divides the probabilities of an example's roots by their sum, which is the
+// sum over all classes; NaN where it is 0. Fills bounds [size] so that a search
 // finds nothing below roots without probability.
 struct RootShares {
   int64_t size = 0;
   int64_t num_roots = 1;
   const float* root_log_probs = nullptr;  // [size, num_roots]
-  float* log_shares = nullptr;            // likewise
+  float* log_shares = nullptr;            // [size, num_roots]
   float* bounds = nullptr;                // [size]
 };
 std::string ShareRoots(const RootShares& roots, void* stream);

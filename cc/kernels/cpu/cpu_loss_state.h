@@ -56,8 +56,8 @@ class ReadyGradient {
     return absl::OkStatus();
   }
 
-  // Returns the factor that makes the sums those of losses of this weight. No
-  // call changes the sums from now on.
+  // Returns the factor by which the sums become the gradients of losses that
+  // have this weight. No call changes the sums from now on.
   template <typename A>
   A FactorOf(A weight) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,6 +1,6 @@
-// Top-k, sampling, the log-probabilities of given classes, and those of all
-// classes or nodes with their gradient, on the CPU, for tensors and for
-// variables.
+// Top-k, sampling, the log-probabilities of given classes, and the
+// log-probabilities of all classes or nodes with their gradient, on the CPU,
+// for tensors and for variables.
 
 #include <limits>
 #include <vector>

@@ -99,7 +99,7 @@ struct GpuLossState : LossState {
         memory(std::move(in->state)),
         labels(*in->arguments.labels),
         inputs(*in->arguments.inputs) {
-    // They are those of the op.
+    // The gradient op has these as its own inputs.
     batch.weights = batch.biases = nullptr;
     if (in->arguments.smoothing_prior != nullptr) {
       smoothing_prior = *in->arguments.smoothing_prior;
