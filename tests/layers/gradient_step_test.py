@@ -81,6 +81,56 @@ def test_loss_scaling_is_divided_out(scaled):
         np.testing.assert_array_equal(one, other)
 
 
+def scaled_head():
+    """A head with hidden vectors and labels, after a `fit` of scaled losses."""
+    keras.utils.set_random_seed(0)
+    head = hierarchical(sgd())
+    model = keras.Sequential([head], name="whole")
+    optimizer = tf_hsm.optimizers.LossScaleOptimizer(sgd(), initial_scale=64.0)
+    model.compile(optimizer, head.loss)
+    hidden, labels = tf.random.normal([9, WIDTH]), tf.range(9) * 5
+    model.fit(hidden, labels, verbose=0)
+    return model, head, hidden, labels
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+@pytest.mark.parametrize("called", ["nothing", "layer", "model"])
+def test_losses_after_a_fit_that_scaled(called, is_graph):
+    """A loop is told to say by what its losses are scaled."""
+    model, head, hidden, labels = scaled_head()
+    before = [head.kernel.numpy(), head.bias.numpy()]
+    scale = model.optimizer.scale_loss if called == "model" else tf.identity
+
+    def step():
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            if called == "layer":
+                head(hidden)
+            elif called == "model":
+                model(hidden)
+            total = scale(tf.reduce_sum(losses_of(labels, hidden)))
+        tape.gradient(total, hidden, unconnected_gradients="zero")
+
+    losses_of = head.label_losses
+    if is_graph:
+        step, losses_of = tf.function(step), tf.function(losses_of)
+    if called == "nothing":
+        with pytest.raises(ValueError, match="'whole', whose optimizer scales"):
+            step()
+        np.testing.assert_array_equal(head.kernel, before[0])
+        return
+    step()
+    plain = hierarchical(None)
+    plain(hidden)
+    plain.set_weights(before)
+    moved = rows_after(
+        plain,
+        lambda x: tf.reduce_sum(plain.label_losses(labels, x)),
+        hidden,
+    )
+    np.testing.assert_allclose(head.kernel, moved[1], atol=1e-6)
+
+
 def made(own=True, **options):
     """Returns a built head, hidden vectors and labels."""
     keras.utils.set_random_seed(1)

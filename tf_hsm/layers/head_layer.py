@@ -30,6 +30,7 @@ class HeadLayer(AnsweringLayer):
     """
 
     _caller_reference = None  # a weak reference
+    _called_in = None  # what `traced_function` was then
 
     @property
     def loss(self):
@@ -78,6 +79,7 @@ class HeadLayer(AnsweringLayer):
             self._caller_reference = None
             return
         self._caller_reference = weakref.ref(caller)
+        self._called_in = private_tensorflow.traced_function()
         if not getattr(caller, "compiled", False):
             return
         layers = private_keras.layers_of(caller)
@@ -104,13 +106,29 @@ class HeadLayer(AnsweringLayer):
         )
 
     def _loss_scale(self):
-        """Returns what the caller's optimizer multiplies losses by, or None."""
-        optimizer = getattr(self._caller(), "optimizer", None)
+        """Returns what the caller's optimizer multiplies losses by, or None.
+
+        Raises:
+          ValueError: there is a scale, but the caller called the layer in
+            another function, such as a `fit` of before.
+        """
+        caller = self._caller()
+        optimizer = getattr(caller, "optimizer", None)
         if optimizer is None:
             return None
         one = tf.ones([])
         scale = optimizer.scale_loss(one)
-        return None if scale is one else scale
+        if scale is one:
+            return None
+        if self._called_in != private_tensorflow.traced_function():
+            raise ValueError(
+                f"{self.name}: cannot tell whether these losses are scaled. "
+                f"The model {caller.name!r}, whose optimizer scales losses, "
+                "has called the layer last, in another function. Call the "
+                "model in the function that computes the losses, if it scales "
+                "them, or the layer if it does not: head(hidden)"
+            )
+        return scale
 
     def _add_to_losses(self, loss):
         """Adds to the losses of the model, which Keras wants in one type.
@@ -149,7 +167,8 @@ class HeadLayer(AnsweringLayer):
         total. With another scale of the total the step has another scale.
         It divides by the loss scale of the model that has called the layer
         last. In a loop that scales no losses, after a `fit` that did, call
-        `head(hidden)` before: then it divides by nothing.
+        `head(hidden)` before: then it divides by nothing. Without this call
+        there is an error, but for a `fit` and a loop that both run eagerly.
 
         Args:
           labels: as for `call`.

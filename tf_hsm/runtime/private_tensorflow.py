@@ -4,6 +4,7 @@ private_saving.py has the interfaces of checkpoints and files.
 """
 
 import contextlib
+import weakref
 
 import tensorflow as tf
 from tensorflow.core.framework import device_attributes_pb2
@@ -66,6 +67,14 @@ def allow_infinities(function):
     """Decorates a function whose answer may be minus infinity."""
     unchecked = infinities()(function)
     return tf.autograph.experimental.do_not_convert(unchecked)
+
+
+def traced_function():
+    """A weak reference to the outermost graph in the making; None if eager."""
+    graph, outermost = tf.compat.v1.get_default_graph(), None
+    while hasattr(graph, "outer_graph"):
+        graph, outermost = graph.outer_graph, graph
+    return outermost and weakref.ref(outermost)
 
 
 def is_in_xla():
