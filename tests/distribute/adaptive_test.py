@@ -95,7 +95,7 @@ def test_everything_of_a_tail_is_on_its_device(own):
     def gradient(inputs):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            total = tf.reduce_sum(head._head.tails[0].project(inputs))
+            total = tf.reduce_sum(head._head.parts[0].project(inputs))
         return tape.gradient(total, [inputs, head.projections[0].value])
 
     graph = gradient.get_concrete_function(tf.zeros([3, WIDTH])).graph

@@ -126,7 +126,7 @@ def test_bytes_of_tails(form, count):
     assert found.replicas.count == count
     parts = {part.name.removeprefix(layer.name): part for part in found.parts}
     of_tails = [0] * count
-    for i, tail in enumerate(layer._head.tails):
+    for i, tail in enumerate(layer._head.parts):
         of_tails[i % count] += bytes_of(tail.head.variables())
     own = [p for name, p in parts.items() if re.fullmatch(r" tail \d", name)]
     assert sum(p.parameter_bytes for p in own) == max(of_tails)

@@ -21,6 +21,7 @@ from tf_hsm.distribute.simulate import simulate
 from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.tree import Tree
 from tf_hsm.tree.immutable import Immutable
+from tf_hsm.tree.tree import check_one_tree
 
 
 class Plan(Immutable):
@@ -67,10 +68,7 @@ class Plan(Immutable):
         Raises:
           ValueError: an argument is none of these; the message names it.
         """
-        if not isinstance(tree, Tree):
-            raise TypeError(
-                f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
-            )
+        check_one_tree(tree)
         step = Step() if step is None else step
         if isinstance(devices, str) and devices == REPLICAS:
             devices = devices_of_replicas()

@@ -5,8 +5,7 @@ from tf_hsm.distribute.below import below_groups, below_units
 from tf_hsm.distribute.cut import cut
 from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.planned_step import Step
-from tf_hsm.tree import Tree
-from tf_hsm.tree.check import check_is_tree
+from tf_hsm.tree.tree import check_one_tree
 
 
 def plan(
@@ -79,11 +78,7 @@ def plan(
         or neither; a count is negative, infinite or NaN, or all are zero; or a
         number is out of its range.
     """
-    check_is_tree(tree)
-    if not isinstance(tree, Tree):
-        raise TypeError(
-            f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
-        )
+    check_one_tree(tree)
     if (devices is None) == (replicas is None):
         raise ValueError("give either devices or replicas")
     if replicas is not None:

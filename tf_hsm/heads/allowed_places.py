@@ -42,22 +42,21 @@ class AllowedPlaces:
             tf.broadcast_to(places, [count, tf.size(places)])
         )
 
-    def any_in(self, begin, end):
-        """Returns whether places from `begin` to `end` have one, `[1 or B]`."""
-        return tf.reduce_any(self._within(begin, end) >= 0, -1)
+    def any_in(self, places):
+        """Returns whether a slice of the places has one, `[1 or B]` bool."""
+        return tf.reduce_any(self._within(places) >= 0, -1)
 
-    def of_part(self, begin, end, route):
+    def of_part(self, places, route):
         """Returns what a part takes as `allowed`.
 
         Args:
-          begin: its first place.
-          end: one past its last place.
+          places: a slice, the places of its classes.
           route: the `Route` of the examples to the part.
         """
-        within = self._within(begin, end)
+        within = self._within(places)
         return within[0] if self._is_one_list else route.take(within)
 
-    def _within(self, begin, end):
-        """The places in an interval, from 0 on; -1 for others."""
-        is_in = (self._places >= begin) & (self._places < end)
-        return tf.where(is_in, self._places - begin, -1)
+    def _within(self, places):
+        """The places in a slice, from 0 on; -1 for others."""
+        is_in = (self._places >= places.start) & (self._places < places.stop)
+        return tf.where(is_in, self._places - places.start, -1)

@@ -9,101 +9,54 @@ look for nothing below it.
 
 import tensorflow as tf
 
-from tf_hsm.heads.part_calls import ask_parts, asks_other_processes
-from tf_hsm.heads.sharded_rows import Routes
 from tf_hsm.ops.top_k import BeamTopK
 from tf_hsm.partition import routing
-from tf_hsm.runtime import arguments
 
 
-def best_classes(rows, inputs, k, *, beam_width=None, least=None, mask=None):
-    """Computes `hierarchical_softmax_top_k` on `ShardedRows`.
+def best_classes(head, inputs, k, mask, least, beam_width):
+    """Returns what `ShardedHead.search` does."""
+    starts = head.top_log_probs(inputs)
+    best = _of_top(head, starts, k, mask)
+    if head.parts:
+        best = _of_shards(
+            head, inputs, starts, best, k, mask, least, beam_width
+        )
+    return best if least is None else _of_least(best, least)
 
-    Args:
-      rows: the `ShardedRows`.
-      inputs: `[B, width]`.
-      k: an integer or a scalar.
-      beam_width: of each shard's search; or None.
-      least: `[B]`, the log-probabilities that are wanted at least; or None.
-      mask: the `AllowedPlaces` of the classes that may be found; or None.
 
-    Returns:
-      A `BeamTopK`. Where fewer than k classes have a positive probability,
-      class -1 may stand for the others.
-
-    Raises:
-      ValueError: k is out of range (tf.errors.InvalidArgumentError where it is
-        a tensor).
-    """
-    last = rows.plan.tree.num_classes
-    k = arguments.check_number(
-        k,
-        (k >= 1) & (k <= last),
-        f"k = {{}} is outside [1, {last}]; the upper end is the number of "
-        "classes",
-    )
-    if mask is not None and asks_other_processes(rows.owners):
-        mask = mask.for_each(tf.shape(inputs)[0])
-    starts = rows.top_log_probs(inputs)
-    best = _of_top(rows, starts, k, mask)
-    if not rows.shards:
-        return best if least is None else _of_least(best, least)
+def _of_shards(head, inputs, starts, best, k, mask, least, beam_width):
+    """The best of what the top has, and of what the shards have."""
     none = tf.constant(-float("inf"), starts.dtype)
     known = tf.where(tf.math.is_nan(starts), none, starts)
     home = tf.stack(
-        [tf.reduce_max(known[:, part.units], -1) for part in rows.shards], -1
+        [tf.reduce_max(known[:, part.units], -1) for part in head.parts], -1
     )
     if mask is not None:
-        may_have = tf.stack([mask.any_in(*_ends(p)) for p in rows.shards], -1)
+        may_have = tf.stack([mask.any_in(p.places) for p in head.parts], -1)
         home = tf.where(may_have, home, none)
     at_home = tf.argmax(home, -1, tf.int32)
-    routes = Routes(at_home + 1, len(rows.shards))
-    lists = None
-    if mask is not None:
-        lists = [
-            mask.of_part(*_ends(part), routing.route(tf.equal(at_home, i)))
-            for i, part in enumerate(rows.shards)
-        ]
-    found = _search(
-        rows,
-        routes.split(inputs),
-        routes.split(starts),
-        k,
-        beam_width,
-        None if least is None else routes.split(least),
-        lists,
-    )
-    rest = BeamTopK(-float("inf"), -1, 0)
-    joined = BeamTopK(*map(routes.join, zip(*found, strict=True), rest))
-    best = _merge([best, joined], k)
+
+    def search(routes, bounds):
+        return _search(
+            head, routes, inputs, starts, k, mask, bounds, beam_width
+        )
+
+    routes = list(routing.routes(at_home, len(head.parts)))
+    found = _joined(search(routes, least), routes, tf.size(at_home))
+    best = _merge([best, found], k)
     bounds = best.log_probs[:, -1]
     bounds = tf.where(tf.math.is_nan(bounds), none, bounds)
     if least is not None:
         bounds = tf.maximum(bounds, least)
     routes = [
         routing.route((at_home != i) & (home[:, i] >= bounds))
-        for i in range(len(rows.shards))
+        for i in range(len(head.parts))
     ]
-    if mask is not None:
-        lists = [
-            mask.of_part(*_ends(part), route)
-            for part, route in zip(rows.shards, routes, strict=True)
-        ]
-    found = _search(
-        rows,
-        [route.take(inputs) for route in routes],
-        [route.take(starts) for route in routes],
-        k,
-        beam_width,
-        [route.take(bounds) for route in routes],
-        lists,
-    )
     others = [
-        _spread(of_shard, route, tf.size(bounds))
-        for of_shard, route in zip(found, routes, strict=True)
+        _joined([of_shard], [route], tf.size(bounds))
+        for of_shard, route in zip(search(routes, bounds), routes, strict=True)
     ]
-    best = _merge([best, *others], k)
-    return best if least is None else _of_least(best, least)
+    return _merge([best, *others], k)
 
 
 def _of_least(found, least):
@@ -115,19 +68,15 @@ def _of_least(found, least):
     )
 
 
-def _ends(part):
-    """The first place of a part, and one past its last."""
-    return part.places.start, part.places.stop
-
-
-def _of_top(rows, starts, k, mask):
+def _of_top(head, starts, k, mask):
     """The best of those units that are classes; `[B, k]` and padding."""
-    classes = rows.classes_of(rows.top)
+    classes = head.classes_of(head.top)
     order = tf.argsort(classes, stable=True)
-    log_probs = starts[:, rows.top.units]
+    log_probs = starts[:, head.top.units]
     is_allowed = tf.ones_like(log_probs, tf.bool)
     if mask is not None:
-        is_allowed &= mask.contain(tf.range(*_ends(rows.top), dtype=tf.int64))
+        places = tf.range(head.top.places.stop, dtype=tf.int64)
+        is_allowed &= mask.contain(places)
         log_probs = tf.where(is_allowed, log_probs, -float("inf"))
     log_probs = tf.gather(log_probs, order, axis=-1)
     is_allowed = tf.gather(is_allowed, order, axis=-1)
@@ -136,50 +85,39 @@ def _of_top(rows, starts, k, mask):
     return _merge([BeamTopK(log_probs, classes, pruned)], k)
 
 
-def _search(rows, inputs, starts, k, beam_width, bounds, allowed):
-    """Returns the findings of each shard: `[b, k]` and padding, a list.
+def _search(head, routes, inputs, starts, k, mask, bounds, beam_width):
+    """Returns the findings of each shard for the examples of its route, a list.
 
-    Args:
-      rows: the `ShardedRows`.
-      inputs: `[b, width]` for each shard.
-      starts: the log-probabilities of all units, `[b, units]` for each shard.
-      k: see `best_classes`.
-      beam_width: see `best_classes`.
-      bounds: `[b]` for each shard; or None.
-      allowed: for each shard what `TreeHead.top_k` takes; or None.
+    Each is `[b, k]`, with padding. The arguments are for all examples.
     """
 
     def search(part, inputs, starts, bounds, allowed):
-        least = tf.minimum(tf.cast(k, tf.int64), part.head.num_classes)
         found = part.head.top_k(
             inputs,
-            least,
+            tf.minimum(tf.cast(k, tf.int64), part.head.num_classes),
             beam_width=beam_width,
             return_pruned=True,
             root_log_probs=starts,
             bounds=bounds,
             allowed=allowed,
         )
-        classes = tf.gather(rows.classes_of(part), tf.maximum(found.classes, 0))
-        classes = tf.where(found.classes < 0, found.classes, classes)
+        classes = head.numbered(part, found.classes)
         return _padded(found._replace(classes=classes), k)
 
     nothing = BeamTopK(
-        tf.zeros([0, k], starts[0].dtype),
+        tf.zeros([0, k], starts.dtype),
         tf.zeros([0, k], tf.int64),
         tf.zeros([0], tf.int64),
     )
-    starts = [
-        of_shard[:, part.units]
-        for of_shard, part in zip(starts, rows.shards, strict=True)
-    ]
-    return ask_parts(
-        rows.shards,
-        rows.owners,
-        search,
-        [inputs, starts, bounds, allowed],
-        [nothing] * len(rows.shards),
-    )
+    lists = None
+    if mask is not None:
+        lists = [
+            mask.of_part(part.places, route)
+            for part, route in zip(head.parts, routes, strict=True)
+        ]
+    if bounds is not None:
+        bounds = [route.take(bounds) for route in routes]
+    return head.ask(search, routes, inputs, starts, [bounds, lists], nothing)
 
 
 def _padded(found, k):
@@ -194,15 +132,18 @@ def _padded(found, k):
     return found._replace(log_probs=log_probs, classes=classes)
 
 
-def _spread(found, route, count):
-    """Spreads the findings for the examples of a route over all `count`."""
+def _joined(found, routes, count):
+    """Spreads the findings for the examples of some routes over all `count`."""
 
-    def spread(values, rest):
-        shape = tf.concat([[count], tf.shape(values)[1:]], 0)
-        every = tf.fill(shape, tf.constant(rest, values.dtype))
-        return route.replace(every, values)
+    def joined(values, rest):
+        shape = tf.concat([[count], tf.shape(values[0])[1:]], 0)
+        result = tf.fill(shape, tf.constant(rest, values[0].dtype))
+        for route, of_route in zip(routes, values, strict=True):
+            result = route.replace(result, of_route)
+        return result
 
-    return BeamTopK(*map(spread, found, (-float("inf"), -1, 0)))
+    columns = zip(*found, strict=True)
+    return BeamTopK(*map(joined, columns, (-float("inf"), -1, 0)))
 
 
 def _merge(found, k):

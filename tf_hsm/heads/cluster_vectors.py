@@ -35,13 +35,13 @@ def vectors(head, classes, look_up):
     dtype = arguments.accumulator(arguments.dtype_of(kernel))
     width = kernel.shape[1]
     result = tf.zeros([tf.size(flat), width], dtype)
-    routes = routing.routes(tails, 1 + len(head.tails), first=-1)
-    for tail, route in zip([None, *head.tails], routes, strict=True):
+    routes = routing.routes(tails, 1 + len(head.parts), first=-1)
+    for tail, route in zip([None, *head.parts], routes, strict=True):
         own = route.take(ranks)
         if tail is None:
             found = tf.cast(look_up(kernel, own), dtype)
         else:
-            found = _tail_vectors(tail, own - tail.begin, look_up, dtype)
+            found = _tail_vectors(tail, own - tail.places.start, look_up, dtype)
         result = route.add(result, found)
     return tf.reshape(result, tf.concat([tf.shape(classes), [width]], 0))
 

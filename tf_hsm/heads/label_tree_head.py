@@ -7,18 +7,19 @@ import typing
 import tensorflow as tf
 
 from tf_hsm.heads import quantized_losses
+from tf_hsm.heads.tree_head import HeadOfTree
 from tf_hsm.ops.label_tree_ops import (
     label_tree_log_prob,
     label_tree_loss_outputs,
     label_tree_top_k,
 )
-from tf_hsm.runtime import arguments, quantized_rows
+from tf_hsm.runtime import arguments
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class LabelTreeHead:
+class LabelTreeHead(HeadOfTree):
     """The functions `tf_hsm.label_tree_*` for one tree and its weights.
 
     Attributes:
@@ -32,23 +33,13 @@ class LabelTreeHead:
     biases: typing.Any
     tree: Tree
 
-    @property
-    def num_classes(self):
-        """N, the number of labels."""
-        return self.tree.num_classes
-
     def losses(self, batch):
         """Returns the loss `[...]` of each label set `[..., M]`, in nats."""
         if isinstance(self.weights, QuantizedRows):
             return quantized_losses.label_set_losses(self, self._groups, batch)
         forward = functools.partial(self._loss_outputs, batch.labels)
         inputs = arguments.dense("inputs", batch.inputs)
-        if batch.step is not None:
-            return batch.step.losses(self.weights, self.biases, inputs, forward)
-        losses = forward(inputs).loss
-        if batch.penalties is not None:
-            batch.penalties.of_paths(self, batch, losses)
-        return losses
+        return self._losses_by(forward, inputs, batch)
 
     def _loss_outputs(self, labels, inputs):
         return label_tree_loss_outputs(
@@ -119,10 +110,6 @@ class LabelTreeHead:
         """Returns the most probable label of each input, `[...]` int64."""
         return self.top_k(inputs, 1).classes[..., 0]
 
-    def tree_heads(self):
-        """See `tf_hsm.heads.head.Head`."""
-        return [self]
-
     def rows_for(self, tree):
         """Returns the row of this tree that each row of another continues.
 
@@ -134,12 +121,3 @@ class LabelTreeHead:
           `[R]`, or -1: see `Tree.map_rows`.
         """
         return tree.map_rows(self.tree, from_top=True)
-
-    def variables(self):
-        """Returns the weights and, if there are any, the biases."""
-        found = [*quantized_rows.variables(self.weights), self.biases]
-        return [v for v in found if v is not None]
-
-    def on_one_device(self):
-        """Returns this head, whose rows are on one device."""
-        return self

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tf_hsm.runtime import call, gradients, replicas, row_parts
 
 
-def call_parts(parts, owners, function, inputs, others, nothing, step=None):
+def call_parts(parts, owners, function, values, nothing, step=None):
     """Calls a function for each part of a head, in a step of training.
 
     Args:
@@ -23,9 +23,9 @@ def call_parts(parts, owners, function, inputs, others, nothing, step=None):
         all parts.
       function: takes a part, the inputs of its examples and their other values,
         and returns a tensor `[b, ...]`, differentiable by the inputs.
-      inputs: a list, `[b, width]` for each part.
-      others: a list for each other value: `[b]` for each part.
-      nothing: the result for no example.
+      values: first a list of the inputs, `[b, width]` for each part; then a
+        list for each other value: `[b]` for each part.
+      nothing: the result of each part for no example, a list.
       step: the `GradientStep` that the gradient of the results makes; or None.
 
     Returns:
@@ -33,11 +33,7 @@ def call_parts(parts, owners, function, inputs, others, nothing, step=None):
     """
     replica = None if owners is None else replicas.context()
     if replica is None:
-        return _call_here(parts, function, [inputs, *others])
-    nothing = [nothing] * len(parts)
-    values = [inputs, *others]
-    differentiable = [True] + [False] * len(others)
-    anchors = [] if step is None else [step.anchor]
+        return _call_here(parts, function, values)
     return _exchange(
         replica,
         parts,
@@ -45,8 +41,8 @@ def call_parts(parts, owners, function, inputs, others, nothing, step=None):
         function,
         values,
         nothing,
-        differentiable,
-        anchors,
+        [True] + [False] * (len(values) - 1),
+        [] if step is None else [step.anchor],
     )
 
 
@@ -65,7 +61,7 @@ def ask_parts(parts, owners, function, values, nothing, has_gradients=False):
         tensor `[b, ...]` or a tuple of them.
       values: a list for each value: `[b, ...]` for each part; or None, which
         the function gets as it is.
-      nothing: the result of each part for no example, a list.
+      nothing: see `call_parts`.
       has_gradients: whether the results of the function are differentiable by
         the values that are floats.
 

@@ -39,9 +39,47 @@ class RowShares:
         return device_array(self, "shares", near)
 
 
+class HeadOfTree:
+    """A head whose rows are of one tree: `weights`, `biases` and `tree`."""
+
+    @property
+    def num_classes(self):
+        """N, the number of classes, or of labels."""
+        return self.tree.num_classes
+
+    def _losses_by(self, forward, inputs, batch):
+        """Returns the losses of a `Batch`, or makes its step in the gradient.
+
+        Args:
+          forward: a function of the inputs that returns the outputs of a loss
+            op, as `loss_outputs` does.
+          inputs: `[..., width]`.
+          batch: the `Batch`.
+        """
+        if batch.step is not None:
+            return batch.step.losses(self.weights, self.biases, inputs, forward)
+        losses = forward(inputs).loss
+        if batch.penalties is not None:
+            batch.penalties.of_paths(self, batch, losses)
+        return losses
+
+    def tree_heads(self):
+        """See `tf_hsm.heads.head.Head`."""
+        return [self]
+
+    def variables(self):
+        """Returns the weights and, if there are any, the biases."""
+        found = [*quantized_rows.variables(self.weights), self.biases]
+        return [v for v in found if v is not None]
+
+    def on_one_device(self):
+        """Returns this head, whose rows are on one device."""
+        return self
+
+
 # A tuple would do, but Keras would take its variables for a layer's.
 @dataclasses.dataclass(frozen=True, eq=False)
-class TreeHead:
+class TreeHead(HeadOfTree):
     """A hierarchical softmax in one object, without Keras.
 
     >>> tree = tf_hsm.Tree.two_level(1_000_000)
@@ -73,11 +111,6 @@ class TreeHead:
         """Raises an error if `tree` is none, or the soft cap no number."""
         check_is_tree(self.tree)
         arguments.soft_cap(self.logit_soft_cap)
-
-    @property
-    def num_classes(self):
-        """N, the number of classes."""
-        return self.tree.num_classes
 
     def loss(
         self,
@@ -264,14 +297,7 @@ class TreeHead:
         if isinstance(self.weights, QuantizedRows):
             return quantized_losses.losses(self, batch)
         forward = functools.partial(self._loss_outputs, batch)
-        if batch.step is not None:
-            return batch.step.losses(
-                self.weights, self.biases, batch.inputs, forward
-            )
-        losses = forward(batch.inputs).loss
-        if batch.penalties is not None:
-            batch.penalties.of_paths(self, batch, losses)
-        return losses
+        return self._losses_by(forward, batch.inputs, batch)
 
     def _loss_outputs(self, batch, inputs):
         path, prior = batch.path, batch.path.smoothing_prior
@@ -304,10 +330,6 @@ class TreeHead:
             self.weights, self.biases, inputs, self.tree, self.logit_soft_cap
         )
 
-    def tree_heads(self):
-        """See `tf_hsm.heads.head.Head`."""
-        return [self]
-
     def rows_for(self, tree):
         """Returns the row of this tree that each row of another continues.
 
@@ -319,12 +341,3 @@ class TreeHead:
     def with_tree(self, tree):
         """Returns a head with the same variables for a tree of this shape."""
         return dataclasses.replace(self, tree=tree)
-
-    def variables(self):
-        """Returns the weights and, if there are any, the biases."""
-        found = [*quantized_rows.variables(self.weights), self.biases]
-        return [v for v in found if v is not None]
-
-    def on_one_device(self):
-        """Returns this head, whose rows are on one device."""
-        return self

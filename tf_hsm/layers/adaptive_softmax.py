@@ -4,7 +4,8 @@ import keras
 
 from tf_hsm.converters import torch
 from tf_hsm.heads import part_calls
-from tf_hsm.heads.cluster_head import ClusterHead, Tail
+from tf_hsm.heads.cluster_head import ClusterHead
+from tf_hsm.heads.head_of_parts import Part
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import grown_layer, tied_rows
 from tf_hsm.layers.answering_layer import option
@@ -249,7 +250,7 @@ class AdaptiveSoftmax(HeadLayer):
         return TreeHead(*made, tree)
 
     def _make_tail(self, number, tree, width, narrow, counts):
-        """Makes a `Tail`, numbered from 1, on its device."""
+        """Makes the `Part` of a tail, numbered from 1, on its device."""
         device = self._places.of_projection(number)
         projection = None
         if narrow < width:
@@ -274,7 +275,10 @@ class AdaptiveSoftmax(HeadLayer):
         self.tail_kernels.append(head.weights)
         self.tail_biases.append(head.biases)
         begin = self.cutoffs[number - 1]
-        return Tail(head, projection, device, begin)
+        row = self.clusters.shortlist_size + number - 1
+        ranks = slice(begin, begin + tree.num_classes)
+        units = slice(row, row + 1)
+        return Part(head, number, units, ranks, device, projection)
 
     def call(
         self,

@@ -13,7 +13,6 @@ from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import by_blocks
 from tf_hsm.layers.labels import as_label
 from tf_hsm.layers.layer_arguments import (
-    check_tree,
     documented,
     starting_counts,
 )
@@ -21,6 +20,7 @@ from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments, row_parts
+from tf_hsm.tree.tree import check_one_tree
 
 _COMBINERS = ("mean", "sum")
 
@@ -133,7 +133,7 @@ class EmbeddingSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        check_tree(tree)
+        check_one_tree(tree)
         if combiner not in _COMBINERS:
             raise ValueError(
                 f"combiner must be 'mean' or 'sum', but is {combiner!r}"

@@ -3,10 +3,10 @@
 import numpy as np
 
 from tf_hsm.layers import continued, quantized
-from tf_hsm.layers.layer_arguments import check_tree
 from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
 from tf_hsm.tree.check import check_not_pinned
+from tf_hsm.tree.tree import check_one_tree
 
 
 def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
@@ -20,7 +20,7 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
       start: makes the start values of new rows from the old head, the new tree
         and the counts.
     """
-    check_tree(tree)
+    check_one_tree(tree)
     check_not_pinned(tree, "a head that grows")
     head = continued.only_head(layer, "grow")
     starts = [start(head, tree, counts)]

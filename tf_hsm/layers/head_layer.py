@@ -285,7 +285,7 @@ class HeadLayer(AnsweringLayer):
         self._head = self._head.with_tree(tree)
         self.tree = tree
         if self.plan is not None:
-            self.plan = self._head.rows.plan
+            self.plan = self._head.plan
 
     def hits(self, classes, labels):
         """Returns which classes `[..., k]` are right for labels `[...]`, bool.

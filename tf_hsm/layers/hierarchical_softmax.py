@@ -5,14 +5,12 @@ import keras
 from tf_hsm import distribute
 from tf_hsm.distribute.plan_devices import replicas_here
 from tf_hsm.heads.sharded import ShardedHead
-from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tied import TiedHead
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import grown_layer, pruned_layer, tied_embedding
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.layer_arguments import (
-    check_tree,
     documented,
     starting_counts,
 )
@@ -28,6 +26,7 @@ from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
+from tf_hsm.tree.tree import check_one_tree
 
 
 @documented
@@ -165,7 +164,7 @@ class HierarchicalSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        check_tree(tree)
+        check_one_tree(tree)
         if tied_to is not None:
             tied_embedding.check(
                 tied_to,
@@ -277,8 +276,8 @@ class HierarchicalSoftmax(HeadLayer):
         self.shard_kernels, self.shard_biases = map(
             list, zip(*shards, strict=True)
         )
-        head = ShardedHead(ShardedRows(plan, top, shards, self._on_replicas))
-        for part in head.rows.shards:
+        head = ShardedHead(plan, top, shards, self._on_replicas)
+        for part in head.parts:
             self._add_to_checkpoints(part.head.variables())
         return head
 

@@ -9,13 +9,13 @@ from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.label_set_objective import LabelSetObjective
 from tf_hsm.layers.layer_arguments import (
     check_label_counts,
-    check_tree,
     documented,
 )
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.start_values import LabelTreeStart
 from tf_hsm.tree.check import check_not_pinned
+from tf_hsm.tree.tree import check_one_tree
 
 
 @documented
@@ -89,7 +89,7 @@ class LabelTree(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        check_tree(tree)
+        check_one_tree(tree)
         check_not_pinned(tree, "a label tree")
         check_label_counts(counts, tree, use_bias)
         super().__init__(

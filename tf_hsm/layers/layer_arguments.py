@@ -6,8 +6,6 @@ import keras
 
 from tf_hsm import _checks
 from tf_hsm.label_counts import LabelCounts
-from tf_hsm.tree import Tree
-from tf_hsm.tree.check import check_is_tree
 
 # The texts of arguments, by the name of a placeholder in a class's docstring.
 _TEXTS = {
@@ -93,16 +91,6 @@ def width_of(inputs_shape):
             f"{inputs_shape and tuple(inputs_shape)}"
         )
     return width
-
-
-def check_tree(tree):
-    """Returns a `tf_hsm.Tree`; a TypeError if it is something else."""
-    check_is_tree(tree)
-    if not isinstance(tree, Tree):
-        raise TypeError(
-            f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
-        )
-    return tree
 
 
 def starting_counts(counts, tree, use_bias, bias_initializer):

@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from tf_hsm.heads import part_calls
 from tf_hsm.heads.bags import BagHead
-from tf_hsm.heads.cluster_head import ClusterHead, Tail
+from tf_hsm.heads.cluster_head import ClusterHead
+from tf_hsm.heads.head_of_parts import Part
 from tf_hsm.heads.label_tree_head import LabelTreeHead
 from tf_hsm.heads.sharded import ShardedHead
-from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers.in_place import InPlace
 from tf_hsm.runtime import private_keras, quantized_rows, row_parts
@@ -24,7 +24,7 @@ from tf_hsm.runtime.replicas import copies_of, strategy_of
 
 _POLICIES = {"int8": "int8", "int4": f"int4/{quantized_rows.BLOCK}"}
 _HEADS = (TreeHead, LabelTreeHead, BagHead, ClusterHead, ShardedHead)
-_PARTS = (*_HEADS, Tail)
+_PARTS = (*_HEADS, Part)
 
 
 def cpu_of(device):
@@ -257,7 +257,7 @@ def _replaced(part, rows):
     """
     if isinstance(part, tuple):
         return tuple(_replaced(p, rows) for p in part)
-    if isinstance(part, ShardedRows):
+    if isinstance(part, ShardedHead):
         return part.with_heads(lambda head: _replaced(head, rows))
     if not isinstance(part, _PARTS):
         return rows.get(id(part), part)

@@ -8,8 +8,8 @@ from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.tied import TiedHead
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import quantized, regrouped_rows
-from tf_hsm.layers.layer_arguments import check_tree
 from tf_hsm.runtime import kept_rows, private_keras, row_parts
+from tf_hsm.tree.tree import check_one_tree
 
 
 def regroup(layer, tree, inputs=None, model=None, optimizer=None):
@@ -34,7 +34,7 @@ def move(layer, tree, hidden, optimizer):
       hidden: `[n, width]` inputs of the rows, an array; or None.
       optimizer: another optimizer that has slots of the rows, or None.
     """
-    check_tree(tree)
+    check_one_tree(tree)
     head = check_possible(layer)
     if not _same_shape(layer.tree, tree):
         raise ValueError(

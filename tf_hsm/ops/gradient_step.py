@@ -66,10 +66,6 @@ class GradientStep:
         self._num_parts = 0
         self._has_copies = False
 
-    def skip(self, num_parts):
-        """Leaves numbers for parts that other replicas have."""
-        self._num_parts += num_parts
-
     def losses(self, weights, biases, inputs, forward):
         """Returns losses `[...]` whose gradient updates the rows.
 

@@ -185,7 +185,7 @@ def test_top_k_of_nan(where, k):
 
 @pytest.mark.parametrize("k", [0, 41])
 def test_bad_k(k):
-    with pytest.raises(ValueError, match=rf"k = {k} is not in \[1, 40\]"):
+    with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, 40\]"):
         make().top_k(make_inputs(2, 3), k)
 
 
