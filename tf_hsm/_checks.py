@@ -1,5 +1,7 @@
 """Checks of arguments: integers, classes, counts."""
 
+import math
+import numbers
 import operator
 from collections.abc import Mapping
 
@@ -22,6 +24,16 @@ def as_integer(name, value):
     if number is None:
         raise TypeError(f"{name} must be an integer, but is {value!r}")
     return number
+
+
+def check_real(name, value, minimum):
+    """Returns `value` as a finite float; ValueError unless >= `minimum`."""
+    is_real = isinstance(value, numbers.Real)
+    if not is_real or not minimum <= value < math.inf:
+        raise ValueError(
+            f"{name} is {value!r}; it must be a number of at least {minimum}"
+        )
+    return float(value)
 
 
 def as_bool_or_none(name, value):

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from tf_hsm import _checks
 from tf_hsm._head_reference import HeadReference, reference_to
 from tf_hsm.ops import focal
 from tf_hsm.runtime import arguments, private_keras, replicas
@@ -122,7 +123,7 @@ def focal_loss(losses, gamma=2.0):
     Raises:
       ValueError: `gamma` is negative, infinite or not a number.
     """
-    gamma = arguments.exponent("gamma", gamma)
+    gamma = _checks.check_real("gamma", gamma, 0)
     losses = tf.convert_to_tensor(losses)
     return focal.values(losses, focal.slopes(losses, gamma), gamma)
 

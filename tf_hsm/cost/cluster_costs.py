@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-import numbers
 
 import numpy as np
 
@@ -37,11 +36,7 @@ class ClusterCosts:
         if not counts.any():
             counts = np.ones_like(counts)
         below = np.append(0.0, np.cumsum(counts / counts.max()))
-        is_real = isinstance(div_value, numbers.Real)
-        if not is_real or not 1 <= div_value < math.inf:
-            raise ValueError(
-                f"div_value is {div_value!r}; it must be a number of at least 1"
-            )
+        _checks.check_real("div_value", div_value, 1)
         if model is not None and not isinstance(model, CostModel):
             raise TypeError(
                 f"cost_model must be a CostModel, not {type(model).__name__}"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import numbers
 
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
@@ -124,12 +123,7 @@ def estimate(
         amount = read_amount("num_classes", num_classes)
         num_classes = int(amount) if amount == int(amount) else amount
         num_classes = _checks.check_int("num_classes", num_classes, 1)
-    is_real = isinstance(labels_per_example, numbers.Real)
-    if not is_real or not 0 <= labels_per_example < math.inf:
-        raise ValueError(
-            f"labels_per_example is {labels_per_example!r}; it must be a "
-            "number of at least 0"
-        )
+    _checks.check_real("labels_per_example", labels_per_example, 0)
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
     several = isinstance(head, list | tuple)

@@ -12,6 +12,7 @@ import typing
 import numpy as np
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.heads.head import PathOptions
 from tf_hsm.layers.class_arrays import (
     PACKED,
@@ -97,8 +98,10 @@ class Objective:
         self.label_smoothing = arguments.share(
             "label_smoothing", self.label_smoothing
         )
-        self.focal_gamma = arguments.exponent("focal_gamma", self.focal_gamma)
-        self.z_loss = arguments.exponent("z_loss", self.z_loss)
+        self.focal_gamma = _checks.check_real(
+            "focal_gamma", self.focal_gamma, 0
+        )
+        self.z_loss = _checks.check_real("z_loss", self.z_loss, 0)
         if self.smoothing_prior is not None:
             self.smoothing_prior = as_prior(
                 self.smoothing_prior, self.num_classes

@@ -14,7 +14,6 @@ from tf_hsm.layers.layer_arguments import documented
 from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
-from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
 from tf_hsm.tree.pruned_tree import sums
 
@@ -172,7 +171,7 @@ class SampledSoftmax(HeadLayer):
             num_classes,
             min(num_sampled, num_classes),
             counts,
-            arguments.exponent("power", power),
+            _checks.check_real("power", power, 0),
         )
 
     def _make_head(self, width):

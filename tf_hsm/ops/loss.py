@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
@@ -149,7 +150,7 @@ def loss_options(
         "label_smoothing": arguments.share("label_smoothing", label_smoothing),
         "smoothing_prior": arguments.smoothing_prior(smoothing_prior),
         "logit_soft_cap": arguments.soft_cap(logit_soft_cap),
-        "z_loss": arguments.exponent("z_loss", z_loss),
+        "z_loss": _checks.check_real("z_loss", z_loss, 0),
         "pinned": tree.pinned,
     }
 

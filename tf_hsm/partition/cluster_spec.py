@@ -1,7 +1,6 @@
 """The clusters of an adaptive softmax, and their widths."""
 
 import dataclasses
-import math
 import numbers
 
 import numpy as np
@@ -57,12 +56,7 @@ class ClusterSpec:
     ):
         """See the class."""
         self.num_classes = _checks.check_int("num_classes", num_classes, 1)
-        is_real = isinstance(div_value, numbers.Real)
-        if not is_real or not 1 <= div_value < math.inf:
-            raise ValueError(
-                f"div_value is {div_value!r}; it must be a number of at least 1"
-            )
-        self.div_value = float(div_value)
+        self.div_value = _checks.check_real("div_value", div_value, 1)
         self.tail = tail
         self.width = width
         if width is not None:

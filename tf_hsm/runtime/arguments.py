@@ -367,20 +367,6 @@ def smoothing_prior(prior):
     return [] if prior is None else [tf.cast(prior, tf.float32)]
 
 
-def exponent(name, value):
-    """A finite number of at least 0 as a float of Python.
-
-    Raises:
-      ValueError: it is something else.
-    """
-    is_real = isinstance(value, numbers.Real)
-    if not is_real or not 0 <= value < math.inf:
-        raise ValueError(
-            f"{name} is {value!r}; it must be a number of at least 0"
-        )
-    return float(value)
-
-
 def soft_cap(value):
     """A soft cap of logits as the ops take it; 0 for None.
 
