@@ -297,9 +297,7 @@ def _parts(body, head, setting, width, labels, dtype):
         names.append(body.name)
         width, found = width or body.width, body.width
         if head is not None and width != found:
-            parts.append(
-                bodies.dense(found, width, of_labels).named("projection")
-            )
+            parts.append(bodies.dense(found, width, of_labels, "projection"))
     if head is not None:
         width = width or head.width
         if width is None:

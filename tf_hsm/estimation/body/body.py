@@ -114,20 +114,15 @@ def of(value):
     )
 
 
-def dense(inputs, units, setting):
+def dense(inputs, units, setting, name):
     """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
-    vectors, dtype = setting.tokens, setting.dtype
-    part = formulas.weighted(
-        (vectors, units),
-        (vectors, units, inputs),
-        setting,
-        vectors * inputs,
-        activation="linear",
-        use_bias=True,
+    layer, tokens = keras.layers.Dense(units, name=name), setting.tokens
+    part = formulas.formula_of(
+        layer, [(tokens, inputs)], [], (tokens, units), setting
     )
-    variables = [Variable((inputs, units), dtype), Variable((units,), dtype)]
-    part = part_with(variables, part, setting)
-    return dataclasses.replace(part, kind="Dense")
+    variables = [(inputs, units), (units,)]
+    variables = [Variable(shape, setting.dtype) for shape in variables]
+    return _named(part_with(variables, part, setting), layer, name)
 
 
 class _Walk:

@@ -4,6 +4,7 @@ A formula takes the layer, the shapes of its inputs, the shape of its output and
 the `Setting`. All sizes are known.
 """
 
+import dataclasses
 import math
 from typing import NamedTuple
 
@@ -59,101 +60,50 @@ _CELLS = {
 _SCORES_KEPT, _SCORES_MOMENT = 3, 2
 
 
-def weighted(output, product_sizes, setting, below, activation, use_bias):
-    """Returns the part of a layer that multiplies by weights.
+def _activation_of(layer):
+    """Returns what `_ACTIVATIONS` has for the activation of a layer."""
+    function = getattr(layer, "activation", None) or keras.activations.linear
+    name = getattr(function, "__name__", type(function).__name__)
+    return _ACTIVATIONS.get(name, _OTHER_ACTIVATION)
 
-    Args:
-      output: the shape of the output, which is kept.
-      product_sizes: m, n, k and, for several products, their count.
-      setting: the `Setting`.
-      below: how many numbers the gradient of the inputs has.
-      activation: its name.
-      use_bias: whether a bias is added.
+
+def _weighted(layer, shapes, output, setting):
+    """2 FLOPs for each output, place of the kernel and channel below it.
+
+    It keeps its output. A Dense layer has a kernel of one place.
     """
+    (shape,) = shapes
     size, numbers = setting.compute_itemsize, math.prod(output)
-    kept, work = _activated(activation, numbers, size)
-    if use_bias:
-        work += elementwise(numbers, size)
-    m, n, k, *count = product_sizes
-    forward, backward = product(m, n, k, size, *count, more=work)
+    if isinstance(layer, layers.Dense):
+        units, inputs, groups = layer.units, shape[-1], 1
+    else:
+        channels = shape[1 if layer.data_format == "channels_first" else -1]
+        units, groups = layer.filters, layer.groups
+        inputs = math.prod(layer.kernel_size) * channels // groups
+    kept, flops = _activation_of(layer)
+    more = elementwise(numbers, size, flops, 2 * bool(flops), bool(flops))
+    if layer.use_bias:
+        more += elementwise(numbers, size)
+    forward, backward = product(
+        numbers // units, units // groups, inputs, size, groups, more
+    )
     return Part(
-        saved_bytes=numbers * size + kept,
+        saved_bytes=numbers * size + kept * numbers * size,
         tensor_bytes=numbers * size,
-        backward_bytes=below * size,
+        backward_bytes=math.prod(shape) * size,
         forward=forward,
         backward=backward,
     )
 
 
-def _activated(name, numbers, size):
-    """Returns bytes kept by an activation, and its `Work`."""
-    kept, flops = _ACTIVATIONS.get(name, _OTHER_ACTIVATION)
-    work = elementwise(numbers, size, flops, 2 * bool(flops), bool(flops))
-    return kept * numbers * size, work
+def _each(copies, flops, passes, ops):
+    """Returns the formula of layers that take each number by itself.
 
-
-def _activation_of(layer):
-    """Returns the name of a layer's activation; "linear" for none."""
-    function = getattr(layer, "activation", None)
-    if function is None:
-        return "linear"
-    return getattr(function, "__name__", type(function).__name__)
-
-
-def _dense(layer, shapes, output, setting):
-    """2 m n k FLOPs; keeps its output."""
-    (shape,) = shapes
-    below = math.prod(shape)
-    sizes = (below // shape[-1], layer.units, shape[-1])
-    return weighted(
-        output, sizes, setting, below, _activation_of(layer), layer.use_bias
-    )
-
-
-def _convolution(layer, shapes, output, setting):
-    """2 FLOPs for each output, place of the kernel and channel below it."""
-    (shape,) = shapes
-    channels = shape[1 if layer.data_format == "channels_first" else -1]
-    sizes = (
-        math.prod(output) // layer.filters,
-        layer.filters // layer.groups,
-        math.prod(layer.kernel_size) * channels // layer.groups,
-        layer.groups,
-    )
-    below, activation = math.prod(shape), _activation_of(layer)
-    return weighted(output, sizes, setting, below, activation, layer.use_bias)
-
-
-def _embedding(layer, shapes, output, setting):
-    """A look-up: no FLOPs. The gradient is one row for each token."""
-    size, numbers = setting.compute_itemsize, math.prod(output)
-    work = elementwise(numbers, size, 0)
-    return Part(
-        saved_bytes=numbers * size,
-        tensor_bytes=numbers * size,
-        forward=work,
-        backward=work,
-        touched=(math.prod(shapes[0]),),
-    )
-
-
-def _each(saved, tensor, below, work):
-    """A layer whose backward does twice the work of its forward."""
-    return Part(
-        saved_bytes=saved,
-        tensor_bytes=tensor,
-        backward_bytes=below,
-        forward=work,
-        backward=work.times(2),
-    )
-
-
-def _kept(copies, flops, passes, ops):
-    """Returns the formula of layers that change no shape.
+    The backward does twice the work of the forward.
 
     Args:
       copies: tensors of the size of the output that they keep.
-      flops: of a number.
+      flops: of a number of the input.
       passes: over all numbers.
       ops: kernels.
     """
@@ -161,25 +111,23 @@ def _kept(copies, flops, passes, ops):
     def formula(layer, shapes, output, setting):
         numbers, size = math.prod(shapes[0]), setting.compute_itemsize
         work = elementwise(numbers, size, flops, passes, ops)
-        tensor = numbers * size
-        return _each(copies * tensor, tensor, tensor, work)
+        tensor = math.prod(output) * size
+        return Part(
+            saved_bytes=copies * tensor,
+            tensor_bytes=tensor,
+            backward_bytes=numbers * size,
+            forward=work,
+            backward=work.times(2),
+        )
 
     return formula
 
 
-def _activation(layer, shapes, output, setting):
+def _activation(layer, *call):
     """An activation by itself; keeps its output."""
-    numbers, size = math.prod(shapes[0]), setting.compute_itemsize
-    more, work = _activated(_activation_of(layer), numbers, size)
-    tensor = numbers * size
-    return _each(tensor + more, tensor, tensor, work)
-
-
-def _pooled(layer, shapes, output, setting):
-    """Pooling: one operation for each input; keeps its output."""
-    numbers, size = math.prod(shapes[0]), setting.compute_itemsize
-    tensor = math.prod(output) * size
-    return _each(tensor, tensor, numbers * size, elementwise(numbers, size))
+    kept, flops = _activation_of(layer)
+    formula = _each(1 + kept, flops, 2 * bool(flops), bool(flops))
+    return formula(layer, *call)
 
 
 def _merged(layer, shapes, output, setting):
@@ -192,6 +140,12 @@ def _merged(layer, shapes, output, setting):
         forward=work,
         backward=work,
     )
+
+
+def _embedding(layer, shapes, output, setting):
+    """A look-up: no FLOPs. The gradient is one row for each token."""
+    part = _merged(layer, shapes, output, setting)
+    return dataclasses.replace(part, touched=(math.prod(shapes[0]),))
 
 
 def _reshaped(layer, shapes, output, setting):
@@ -240,30 +194,20 @@ def _bidirectional(layer, shapes, output, setting):
     )
 
 
-def _multi_head(layer, shapes, output, setting):
-    """Vaswani et al. (2017)."""
+def _attention(layer, shapes, output, setting):
+    """Attention as Keras runs it: scores in memory (Vaswani et al., 2017).
+
+    Heads may share keys and values (Ainslie et al., 2023).
+    """
     config = layer.get_config()
-    heads, value_width = config["num_heads"], config["value_dim"]
-    widths = config["key_dim"], value_width or config["key_dim"]
-    dropout = config["dropout"]
-    return _attention(shapes, output, setting, heads, heads, widths, dropout)
-
-
-def _grouped_query(layer, shapes, output, setting):
-    """Ainslie et al. (2023): heads share keys and values."""
-    heads, groups = layer.num_query_heads, layer.num_key_value_heads
-    widths = layer.head_dim, layer.head_dim
-    return _attention(
-        shapes, output, setting, heads, groups, widths, layer.dropout
-    )
-
-
-def _attention(shapes, output, setting, heads, groups, widths, dropout):
-    """Attention as Keras runs it: scores in memory."""
+    heads = config.get("num_heads") or config["num_query_heads"]
+    groups = config.get("num_key_value_heads", heads)
+    key_width = config.get("key_dim") or config["head_dim"]
+    value_width = config.get("value_dim") or key_width
     queries, values = shapes[0], shapes[-1]  # keys are made of values too
     size, batch = setting.compute_itemsize, queries[0]
     asked, given = batch * queries[1], batch * values[1]
-    (key_width, value_width), width = widths, output[-1]
+    width = output[-1]
     # Projections of queries, keys, values and of what comes out.
     projections = [
         (asked, heads * key_width, queries[-1]),
@@ -289,7 +233,7 @@ def _attention(shapes, output, setting, heads, groups, widths, dropout):
     numbers = asked * (2 * heads * key_width + heads * value_width + width)
     numbers += given * groups * (key_width + value_width)
     numbers += copies * given * heads * (key_width + value_width)
-    kept = _SCORES_KEPT + 2 * bool(dropout)
+    kept = _SCORES_KEPT + 2 * bool(config["dropout"])
     return Part(
         saved_bytes=size * (numbers + kept * scores),
         tensor_bytes=size * scores,
@@ -301,21 +245,19 @@ def _attention(shapes, output, setting, heads, groups, widths, dropout):
 
 
 _FORMULAS = {
-    layers.Dense: _dense,
+    layers.Dense: _weighted,
     layers.Embedding: _embedding,
     **dict.fromkeys(_CELLS, _recurrent),
-    layers.MultiHeadAttention: _multi_head,
-    layers.GroupQueryAttention: _grouped_query,
-    layers.LayerNormalization: _kept(2, 8, 20, 9),
-    layers.RMSNormalization: _kept(2, 5, 6, 5),
-    layers.BatchNormalization: _kept(1, 8, 8, 8),
-    layers.Dropout: _kept(2, 3, 4, 4),
+    layers.MultiHeadAttention: _attention,
+    layers.GroupQueryAttention: _attention,
+    layers.LayerNormalization: _each(2, 8, 20, 9),
+    layers.RMSNormalization: _each(2, 5, 6, 5),
+    layers.BatchNormalization: _each(1, 8, 8, 8),
+    layers.Dropout: _each(2, 3, 4, 4),
     layers.Activation: _activation,
     layers.ReLU: _activation,
-    layers.Softmax: _kept(1, 5, 6, 3),
-    **dict.fromkeys(
-        (layers.Conv1D, layers.Conv2D, layers.Conv3D), _convolution
-    ),
+    layers.Softmax: _each(1, 5, 6, 3),
+    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), _weighted),
     **dict.fromkeys(
         (
             *(layers.Add, layers.Subtract, layers.Multiply, layers.Average),
@@ -337,7 +279,7 @@ _FORMULAS = {
             *(layers.GlobalAveragePooling1D, layers.GlobalMaxPooling1D),
             *(layers.GlobalAveragePooling2D, layers.GlobalMaxPooling2D),
         ),
-        _pooled,
+        _each(1, 1, 2, 1),  # keeps its output
     ),
 }
 
@@ -365,9 +307,8 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
         inner, outer = (
             (math.prod(shape[:2]), *shape[2:]) for shape in (shapes[0], output)
         )
-        return _FORMULAS[type(layer.layer)](
-            layer.layer, [inner], outer, setting
-        )
+        formula = _FORMULAS[type(layer.layer)]
+        return formula(layer.layer, [inner], outer, setting)
     return traced.formula(layer, shapes, dtypes, fill)
 
 

@@ -1,23 +1,23 @@
 """What heads need: softmaxes over many classes, with their losses.
 
-The module of a head registers in `of_layer` the layer that the head estimates,
-and has the function that makes the head of a name.
+The module of a head has the functions that make it of a name, and of a layer.
 """
 
+import dataclasses
 import inspect
 
 import keras
 import numpy as np
 
-from tf_hsm import _checks
+from tf_hsm import _checks, layers
 from tf_hsm.estimation.heads import (
     adaptive_head,
     cut_head,
-    embedding_head,  # noqa: F401 (it registers its layer, and has no name)
+    embedding_head,
     flat_heads,
     tree_parts,
 )
-from tf_hsm.estimation.heads.head_type import HeadEstimate, of_layer
+from tf_hsm.estimation.heads.head_type import HeadEstimate
 from tf_hsm.optimizers import in_place_rules
 from tf_hsm.tree import Tree
 
@@ -34,6 +34,13 @@ _NAMED = {
     "gather": flat_heads.baseline,
     "embedding_lookup": flat_heads.baseline,
     "map_fn": flat_heads.baseline,
+}
+_OF_LAYERS = {
+    layers.HierarchicalSoftmax: cut_head.of_hierarchical_softmax,
+    layers.LabelTree: tree_parts.of_label_tree,
+    layers.AdaptiveSoftmax: adaptive_head.of_adaptive_softmax,
+    layers.SampledSoftmax: flat_heads.of_sampled_softmax,
+    layers.EmbeddingSoftmax: embedding_head.of_embedding_softmax,
 }
 
 
@@ -103,6 +110,17 @@ def head(
     if shards is not None:
         options |= {"shards": shards, "network": network}
     return make(what, classes, counts, **options)
+
+
+def of_layer(layer):
+    """Returns the head that a Keras layer is; None if the layer is no head."""
+    for kind, make in _OF_LAYERS.items():
+        if isinstance(layer, kind):
+            weights = getattr(layer.objective, "class_weights", None)
+            # Their array, and their tensor.
+            array_bytes = 0 if weights is None else 2 * weights.nbytes
+            return dataclasses.replace(make(layer), array_bytes=array_bytes)
+    return None
 
 
 def of(value):

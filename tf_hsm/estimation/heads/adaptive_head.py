@@ -6,12 +6,8 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
-from tf_hsm.estimation.heads import cut_head, visits
-from tf_hsm.estimation.heads.head_type import (
-    HeadEstimate,
-    array_bytes,
-    of_layer,
-)
+from tf_hsm.estimation.heads import visits
+from tf_hsm.estimation.heads.cut_head import SpreadEstimate
 from tf_hsm.estimation.heads.tree_parts import TreeEstimate, TreeOptions
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.estimation.variable_parts import of_rows, part_with
@@ -23,7 +19,7 @@ _INT64 = 1 << 63
 
 
 @dataclasses.dataclass(frozen=True)
-class AdaptiveEstimate(HeadEstimate):
+class AdaptiveEstimate(SpreadEstimate):
     """`tf_hsm.layers.AdaptiveSoftmax` (Grave et al., 2016).
 
     Over replicas, its parts belong to the replica whose tails have the most
@@ -35,29 +31,17 @@ class AdaptiveEstimate(HeadEstimate):
       tail_bias: whether the rows of tails have biases.
       shards: the number of replicas that have the tails in turn; None: the
         head is whole.
-      network: bytes a second out of each replica, and into it.
-      on_replicas: whether as many replicas train the model.
     """
 
     spec: ClusterSpec
     counts: np.ndarray
     tail_bias: bool
     shards: int | None = None
-    network: float = 1.25e9
-    on_replicas: bool = False
-
-    takes_several_labels = True
 
     @property
     def width(self):
         """The width of the inputs of a layer that embeds; else None."""
         return self.spec.width
-
-    def over_replicas(self, count):
-        """See `HeadEstimate.over_replicas`."""
-        if self.shards is not None:
-            cut_head.check_replicas(count, self.shards, self.options)
-        return dataclasses.replace(self, on_replicas=self.shards is not None)
 
     def _parts(self, setting, width):
         replicas = self.shards or 1
@@ -71,11 +55,10 @@ class AdaptiveEstimate(HeadEstimate):
         clusters = self.spec.clusters_for(width)
         widths = self.spec.widths_for(width, len(clusters.cutoffs))
         groups, *tails = clusters.split(self.counts)
-        options, of_shortlist = self.options, setting
-        if replicas > 1:
-            options, of_shortlist = options.on_copies(setting)
-        parts = self._cluster(
-            "shortlist", clusters.shortlist_tree, groups, options
+        options, of_shortlist = self._of_top(setting, replicas)
+        tree = clusters.shortlist_tree
+        parts = TreeEstimate.on(
+            f"{self.name} shortlist", tree, groups, options
         ).parts(of_shortlist, width)
         of_tails = dataclasses.replace(self.options, use_bias=self.tail_bias)
         on_replicas = [[] for _ in range(replicas)]
@@ -85,10 +68,10 @@ class AdaptiveEstimate(HeadEstimate):
         ):
             share = counts.sum() / self.counts.sum()
             counts = counts if counts.any() else None
-            tail = self._cluster(f"tail {number}", tree, counts, of_tails)
+            name = f"{self.name} tail {number}"
+            tail = TreeEstimate.on(name, tree, counts, of_tails)
             narrow = widths[number]
             if narrow < width:
-                name = f"{tail.name} projection"
                 routed = setting.share(share)
                 parts.append(_projection(name, routed, width, narrow))
             # Examples of all replicas come to a tail.
@@ -98,22 +81,10 @@ class AdaptiveEstimate(HeadEstimate):
         parts += max(on_replicas, key=lambda x: sum(p.parameters for p in x))
         if replicas > 1:
             # Products have the type of the variables, and labels 64 bits.
-            sent = cut_head.network_part(
-                self.name,
-                dataclasses.replace(setting, compute_dtype=setting.dtype),
-                self.network,
-                _INT64,
-                vectors,
-                replicas,
+            parts.append(
+                self._network_part(setting.dtype, _INT64, vectors, replicas)
             )
-            parts.append(sent)
         return parts
-
-    def _cluster(self, name, tree, counts, options):
-        found = visits.of(tree, counts)
-        return TreeEstimate(
-            f"{self.name} {name}", found.num_classes, found, options=options
-        )
 
 
 def _projection(name, setting, width, narrow):
@@ -122,7 +93,7 @@ def _projection(name, setting, width, narrow):
     products = 2 * tokens * width * narrow
     moved = size * (tokens * (2 * width + narrow) + width * narrow)
     part = Part(
-        name,
+        f"{name} projection",
         "projection",
         saved_bytes=size * tokens * (width + narrow),
         tensor_bytes=size * tokens * width,
@@ -134,10 +105,11 @@ def _projection(name, setting, width, narrow):
     return part_with(table, part, setting)
 
 
-@of_layer.register
-def _of_adaptive_softmax(
-    layer: AdaptiveSoftmax, counts=None, shards=None, network=1.25e9
-):
+def of_adaptive_softmax(layer, counts=None, shards=None, network=1.25e9):
+    """Returns the head that an `AdaptiveSoftmax` is.
+
+    A layer over replicas knows the number of `shards`.
+    """
     spec, num_classes = layer.spec, layer.num_classes
     if counts is None and spec.ranked_counts is not None:
         counts = spec.ranked_counts
@@ -153,10 +125,9 @@ def _of_adaptive_softmax(
         counts,
         layer.rows.use_bias is True,
         num_replicas(layer) if is_over_replicas(layer) else shards,
-        network,
-        is_over_replicas(layer),
+        network=network,
+        on_replicas=is_over_replicas(layer),
         options=TreeOptions.of(layer),
-        array_bytes=array_bytes(layer),
     )
 
 
@@ -186,6 +157,6 @@ def adaptive(
         name=name,
         **options,
     )
-    return _of_adaptive_softmax(
+    return of_adaptive_softmax(
         layer, counts, shards, read_amount("network", network, "B")
     )

@@ -5,16 +5,11 @@ import math
 
 from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads import visits
-from tf_hsm.estimation.heads.head_type import (
-    HeadEstimate,
-    array_bytes,
-    of_layer,
-)
+from tf_hsm.estimation.heads.head_type import HeadEstimate
 from tf_hsm.estimation.heads.tree_parts import TreeEstimate, TreeOptions
 from tf_hsm.estimation.heads.visits import Visits
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.estimation.variable_parts import of_rows, part_with
-from tf_hsm.layers import EmbeddingSoftmax
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +80,8 @@ class EmbeddingEstimate(HeadEstimate):
         return part_with(table, part, setting, own=own, by_blocks=True)
 
 
-@of_layer.register
-def _of_embedding_softmax(layer: EmbeddingSoftmax):
+def of_embedding_softmax(layer):
+    """Returns the head that an `EmbeddingSoftmax` is."""
     return EmbeddingEstimate(
         layer.name,
         layer.num_classes,
@@ -94,5 +89,4 @@ def _of_embedding_softmax(layer: EmbeddingSoftmax):
         layer.num_embeddings,
         layer.width,
         options=TreeOptions.of(layer),
-        array_bytes=array_bytes(layer),
     )

@@ -4,14 +4,9 @@ import dataclasses
 
 from tf_hsm import baselines
 from tf_hsm.estimation.heads import visits
-from tf_hsm.estimation.heads.head_type import (
-    HeadEstimate,
-    array_bytes,
-    of_layer,
-)
+from tf_hsm.estimation.heads.head_type import HeadEstimate
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.estimation.variable_parts import of_rows, part_with
-from tf_hsm.layers import SampledSoftmax
 from tf_hsm.tree import Tree
 from tf_hsm.tree.check import check_not_pinned
 
@@ -149,14 +144,13 @@ class BaselineEstimate(HeadEstimate):
         return [part_with(rows, part, setting, index_bytes=8)]
 
 
-@of_layer.register
-def _of_sampled_softmax(layer: SampledSoftmax):
+def of_sampled_softmax(layer):
+    """Returns the head that a `SampledSoftmax` is."""
     return SampledEstimate(
         layer.name,
         layer.num_classes,
         min(layer.num_sampled, layer.num_classes),
         layer.rows.use_bias,
-        array_bytes=array_bytes(layer),
     )
 
 

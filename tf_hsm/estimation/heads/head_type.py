@@ -1,8 +1,7 @@
-"""What a head is to an estimate, and which layer is which head."""
+"""What a head is to an estimate."""
 
 import abc
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -82,22 +81,3 @@ class HeadEstimate(abc.ABC):
     @abc.abstractmethod
     def _parts(self, setting, width) -> list[Part]:
         """Returns the parts of a step with one label for each input."""
-
-
-@functools.singledispatch
-def of_layer(layer) -> HeadEstimate | None:
-    """Returns the head that a Keras layer is; None if the layer is no head.
-
-    The module of a head registers the layer that the head estimates.
-    """
-    del layer
-
-
-def array_bytes(layer):
-    """Returns the bytes of the class weights of a layer, and of their tensor.
-
-    Args:
-      layer: a layer of `tf_hsm.layers` with an `Objective`.
-    """
-    weights = layer.objective.class_weights
-    return 0 if weights is None else 2 * weights.nbytes

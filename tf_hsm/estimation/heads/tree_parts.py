@@ -5,14 +5,12 @@ import math
 
 import keras
 
-from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads import visits
-from tf_hsm.estimation.heads.head_type import HeadEstimate, of_layer
+from tf_hsm.estimation.heads.head_type import HeadEstimate
 from tf_hsm.estimation.heads.visits import Visits
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.estimation.setting import VARIABLE_BYTES
 from tf_hsm.estimation.variable_parts import of_rows, part_with
-from tf_hsm.layers import LabelTree
 from tf_hsm.layers.quantized import check_policy
 from tf_hsm.runtime import library, quantized_rows
 
@@ -60,22 +58,6 @@ class TreeOptions:
             layer.quantization_mode,
         )
 
-    def on_copies(self, setting):
-        """Returns the options and the setting of rows that replicas copy.
-
-        The optimizer of the head updates each copy by the gradients of all
-        replicas, so that the replicas exchange gradients.
-
-        Returns:
-          The options without an optimizer, and the setting with the slots of
-          the head's optimizer.
-        """
-        own = slots.of(self.optimizer)
-        return (
-            dataclasses.replace(self, optimizer=None),
-            dataclasses.replace(setting, slots=own),
-        )
-
 
 @dataclasses.dataclass(frozen=True)
 class TreeEstimate(HeadEstimate):
@@ -92,6 +74,19 @@ class TreeEstimate(HeadEstimate):
     # Bytes in the plan of a batch (docs/math.md, section 10): of a touched
     # group, of an example, and of an example in a group.
     plan = (150, 40, 8)
+
+    @classmethod
+    def on(cls, name, classes, counts, options):
+        """Returns the head of a `Tree`, or of N classes in two levels.
+
+        Args:
+          name: of the head.
+          classes: a `Tree`, or N.
+          counts: as of `visits.of`.
+          options: the `TreeOptions`.
+        """
+        found = visits.of(classes, counts)
+        return cls(name, found.num_classes, found, options=options)
 
     def _parts(self, setting, width):
         found, options = self.visits, self.options
@@ -266,21 +261,16 @@ class LabelTreeEstimate(TreeEstimate):
         }
 
 
-@of_layer.register
-def _of_label_tree(layer: LabelTree):
-    return LabelTreeEstimate(
-        layer.name,
-        layer.num_classes,
-        visits.of(layer.tree),
-        options=TreeOptions.of(layer),
-    )
-
-
 def label_tree(name, classes, counts, *, optimizer=None, use_bias=True):
     """Returns the head of a `Tree`, or of N labels in two levels."""
-    found = visits.of(classes, counts)
     options = TreeOptions(optimizer, use_bias)
-    return LabelTreeEstimate(name, found.num_classes, found, options=options)
+    return LabelTreeEstimate.on(name, classes, counts, options)
+
+
+def of_label_tree(layer):
+    """Returns the head that a `LabelTree` is."""
+    options = TreeOptions.of(layer)
+    return LabelTreeEstimate.on(layer.name, layer.tree, None, options)
 
 
 def _seconds(cost, found, moved, machine):
