@@ -127,7 +127,8 @@ def estimate(
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
     several = isinstance(head, list | tuple)
-    replicas = count_of(replicas, [body, *(head if several else [head])])
+    given = head if several else [head]
+    replicas = count_of(replicas, [body, *given])
     body = _body(body, length, vocabulary)
     length = _length(length, body)
     machine = machine_of(machine)
@@ -141,7 +142,6 @@ def estimate(
         slots.of(optimizer),
         labels_per_example,
     )
-
     labels = setting.batch * (body.vectors(length) if body else length)
 
     def of_head(head):
@@ -191,17 +191,13 @@ def estimate(
     }
     if shards is not None:
         options |= {"shards": shards, "network": network}
-    found = [
-        heads.read(h, num_classes, options)
-        for h in (head if several else [head])
-    ]
+    found = [heads.read(head, num_classes, options) for head in given]
     if replicas > 1:
         found = [h and h.over_replicas(replicas) for h in found]
-    if several and not found:
+    if not found:
         raise ValueError("head is empty; it must name a head, or several")
-    if several:
-        return Comparison(tuple(map(of_head, found)))
-    return of_head(found[0])
+    estimates = tuple(map(of_head, found))
+    return Comparison(estimates) if several else estimates[0]
 
 
 def _alternatives(head, setting, figures):

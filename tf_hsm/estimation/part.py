@@ -28,6 +28,12 @@ class Product(NamedTuple):
         """2 for each multiplication with its addition."""
         return 2 * self.m * self.n * self.k * self.count
 
+    @property
+    def numbers(self):
+        """Numbers that are moved, each once for each product."""
+        m, n, k = self[:3]
+        return self.count * (m * k + k * n + m * n)
+
 
 class Work(NamedTuple):
     """What a pass over a part does.
@@ -79,12 +85,11 @@ def product(m, n, k, size, count=1, more=NO_WORK):
     """
 
     def work(*products):
-        moved = sum(
-            p.count * (p.m * p.k + p.k * p.n + p.m * p.n) for p in products
-        )
-        flops = sum(p.flops for p in products)
         return Work(
-            flops, size * moved, count * len(products), products=products
+            sum(p.flops for p in products),
+            size * sum(p.numbers for p in products),
+            count * len(products),
+            products=products,
         )
 
     forward = work(Product(m, n, k, count))
@@ -173,18 +178,13 @@ class Part:
 
     def again(self):
         """Returns the part of another call, whose variables are counted."""
-        return dataclasses.replace(
-            self,
-            parameters=0,
-            parameter_bytes=0,
-            gradient_bytes=0,
-            slot_bytes=0,
-            constant_bytes=0,
-            update_bytes=0,
-            making_bytes=0,
-            filling_bytes=0,
-            update=NO_WORK,
+        of_variables = (
+            *("parameters", "parameter_bytes", "gradient_bytes", "slot_bytes"),
+            *("constant_bytes", "update_bytes", "making_bytes"),
+            "filling_bytes",
         )
+        zeros = dict.fromkeys(of_variables, 0)
+        return dataclasses.replace(self, **zeros, update=NO_WORK)
 
     def untrained(self):
         """Returns the part in a forward without a backward."""

@@ -58,22 +58,17 @@ class _Heap:
     """What there is, in large tensors and in small ones, and the peak."""
 
     def __init__(self):
-        self._large = self._small = self._most_small = self.peak = 0
+        self._there = [0, 0]  # in small tensors, and in large ones
+        self._most_small = self.peak = 0
 
     def add(self, num_bytes, tensor_bytes):
         """Adds tensors that stay; takes them away if `num_bytes` is below 0."""
-        if tensor_bytes >= GIVEN_BACK:
-            self._large += num_bytes
-        else:
-            self._small += num_bytes
+        self._there[tensor_bytes >= GIVEN_BACK] += num_bytes
 
     def note(self, *moments):
         """Notes a moment with more: pairs of bytes, and bytes of a tensor."""
-        large, small = self._large, self._small
+        now = self._there[:]
         for num_bytes, tensor_bytes in moments:
-            if tensor_bytes >= GIVEN_BACK:
-                large += num_bytes
-            else:
-                small += num_bytes
-        self._most_small = max(self._most_small, small)
-        self.peak = max(self.peak, large + self._most_small)
+            now[tensor_bytes >= GIVEN_BACK] += num_bytes
+        self._most_small = max(self._most_small, now[0])
+        self.peak = max(self.peak, now[1] + self._most_small)

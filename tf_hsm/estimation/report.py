@@ -1,13 +1,15 @@
 """Estimates as text and as dicts."""
 
+import dataclasses
+
 from tf_hsm._units import digits, of_bytes, short
 
 _PASSES = ("forward", "backward", "update")
 _MAX_ROWS = 20  # of more parts, those that are alike share one
-_BYTES = (
-    *("parameter_bytes", "gradient_bytes", "slot_bytes", "constant_bytes"),
-    *("saved_bytes", "forward_bytes", "backward_bytes", "update_bytes"),
-    *("making_bytes", "filling_bytes"),
+_OF_PARTS = (
+    *("name", "kind", "parameters", "parameter_bytes", "gradient_bytes"),
+    *("slot_bytes", "constant_bytes", "saved_bytes", "forward_bytes"),
+    *("backward_bytes", "update_bytes", "making_bytes", "filling_bytes"),
 )
 _TOTALS = (
     *("parameters", "parameter_bytes", "gradient_bytes", "slot_bytes"),
@@ -45,10 +47,7 @@ def to_dict(estimate):
         ],
         "parts": [
             {
-                "name": part.name,
-                "kind": part.kind,
-                "parameters": part.parameters,
-                **{name: getattr(part, name) for name in _BYTES},
+                **{name: getattr(part, name) for name in _OF_PARTS},
                 **{name: _work_dict(getattr(part, name)) for name in _PASSES},
                 "milliseconds": dict(
                     zip(_PASSES, (1000 * s for s in seconds), strict=True)
@@ -77,38 +76,41 @@ def report(estimate):
     for group in alike.values():
         parts, seconds = zip(*group, strict=True)
         more = f" (x {len(parts)})" if len(parts) > 1 else ""
-        rows.append(_row(parts, seconds, parts[0].name + more))
-    total = _row(estimate.parts, estimate.seconds, "total")
-    total |= {"kind": "", "temporary": of_bytes(estimate.temporary_bytes)}
+        own = dataclasses.replace(estimate, parts=parts, seconds=seconds)
+        rows.append(_row(own, parts[0].name + more, parts[0].kind))
+    total = _row(estimate, "total", "")
+    total |= {"temporary": of_bytes(estimate.temporary_bytes)}
     return "\n".join(
         [_title(estimate), *table([*rows, total]), *_sentences(estimate)]
     )
 
 
-def _row(parts, seconds, name):
-    def total(what):
-        return sum(getattr(part, what) for part in parts)
-
-    def flops(*passes):
-        return sum(getattr(p, what).flops for p in parts for what in passes)
-
+def _row(estimate, name, kind):
+    parts, (forward, *others) = estimate.parts, estimate.flops
     temporary = max(
         max(p.forward_bytes, p.backward_bytes, p.update_bytes) for p in parts
     )
     moved = sum(getattr(p, what).bytes for p in parts for what in _PASSES)
     return {
         "layer": name,
-        "kind": parts[0].kind,
-        "parameters": f"{total('parameters'):,}",
-        "parameter bytes": of_bytes(total("parameter_bytes")),
-        "gradient": of_bytes(total("gradient_bytes")),
-        "slots": of_bytes(total("slot_bytes")),
-        "saved": of_bytes(total("saved_bytes")),
+        "kind": kind,
+        **_sizes(estimate),
+        "saved": of_bytes(estimate.saved_bytes),
         "temporary": of_bytes(temporary),
-        "FLOP forward": short(flops("forward")).strip(),
-        "backward": short(flops("backward", "update")).strip(),
+        "FLOP forward": short(forward).strip(),
+        "backward": short(sum(others)).strip(),
         "moved": of_bytes(moved),
-        "ms": digits(1000 * sum(map(sum, seconds))),
+        "ms": digits(1000 * sum(map(sum, estimate.seconds))),
+    }
+
+
+def _sizes(estimate):
+    """Returns the columns that all tables have."""
+    return {
+        "parameters": f"{estimate.parameters:,}",
+        "parameter bytes": of_bytes(estimate.parameter_bytes),
+        "gradient": of_bytes(estimate.gradient_bytes),
+        "slots": of_bytes(estimate.slot_bytes),
     }
 
 
@@ -195,10 +197,7 @@ def compare(estimates):
     for estimate in estimates:
         row = {
             "model": estimate.name,
-            "parameters": f"{estimate.parameters:,}",
-            "parameter bytes": of_bytes(estimate.parameter_bytes),
-            "gradient": of_bytes(estimate.gradient_bytes),
-            "slots": of_bytes(estimate.slot_bytes),
+            **_sizes(estimate),
             "peak": of_bytes(estimate.peak_bytes),
             "FLOP": short(sum(estimate.flops)).strip(),
             "ms": digits(estimate.milliseconds),

@@ -36,6 +36,13 @@ class Replicas:
         return self.wire_bytes / self.network
 
 
+def _sum_of(name, doc):
+    """Returns a property of an `Estimate`: the sum of a field of its parts."""
+    return property(
+        lambda found: sum(getattr(part, name) for part in found.parts), doc=doc
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Estimate:
     """What a training step of a model needs, before the model is made.
@@ -84,30 +91,17 @@ class Estimate:
             or other.milliseconds <= most * self.milliseconds
         )
 
-    @property
-    def parameters(self) -> int:
-        """Numbers in all variables of the model."""
-        return self._sum("parameters")
-
-    @property
-    def parameter_bytes(self) -> int:
-        """Bytes of these."""
-        return self._sum("parameter_bytes")
-
-    @property
-    def gradient_bytes(self) -> float:
-        """Bytes of the gradients by variables."""
-        return self._sum("gradient_bytes")
-
-    @property
-    def slot_bytes(self) -> int:
-        """Bytes of what optimizers have for the variables."""
-        return self._sum("slot_bytes")
-
-    @property
-    def saved_bytes(self) -> float:
-        """Bytes that the forward keeps for the backward."""
-        return self._sum("saved_bytes")
+    parameters = _sum_of("parameters", "Numbers in all variables of the model.")
+    parameter_bytes = _sum_of("parameter_bytes", "Bytes of these.")
+    gradient_bytes = _sum_of(
+        "gradient_bytes", "Bytes of the gradients by variables."
+    )
+    slot_bytes = _sum_of(
+        "slot_bytes", "Bytes of what optimizers have for the variables."
+    )
+    saved_bytes = _sum_of(
+        "saved_bytes", "Bytes that the forward keeps for the backward."
+    )
 
     @property
     def temporary_bytes(self) -> float:
@@ -179,9 +173,6 @@ class Estimate:
     def __str__(self) -> str:
         """Returns the table."""
         return report.report(self)
-
-    def _sum(self, name):
-        return sum(getattr(part, name) for part in self.parts)
 
 
 @dataclasses.dataclass(frozen=True)

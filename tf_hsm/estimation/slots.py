@@ -36,23 +36,14 @@ class _Update(NamedTuple):
 
 # Measured (docs/estimate.md has the table): with a dense gradient, and with a
 # sparse one, which Keras' optimizers make dense where they do more than add it.
-_DENSE = {
-    "SGD": _Update(0, 3.5, 0.5),
-    "SGD with momentum": _Update(1, 8.5, 1.5),
-    "Adagrad": _Update(2, 16, 3.5),
-    "Adam": _Update(2, 27, 4),
-    "AdamW": _Update(2, 29, 4),
-    "RMSprop": _Update(3, 18.5, 4.5),
-    "Lion": _Update(4, 19, 3),
-}
-_SPARSE = {
-    "SGD": _Update(0, 0, 0),
-    "SGD with momentum": _Update(2, 9.5, 2),
-    "Adagrad": _Update(1.5, 11, 2.5),
-    "Adam": _Update(2, 23.5, 5),
-    "AdamW": _Update(3, 27.5, 5),
-    "RMSprop": _Update(2, 15, 4),
-    "Lion": _Update(4, 17, 4),
+_UPDATES = {
+    "SGD": (_Update(0, 3.5, 0.5), _Update(0, 0, 0)),
+    "SGD with momentum": (_Update(1, 8.5, 1.5), _Update(2, 9.5, 2)),
+    "Adagrad": (_Update(2, 16, 3.5), _Update(1.5, 11, 2.5)),
+    "Adam": (_Update(2, 27, 4), _Update(2, 23.5, 5)),
+    "AdamW": (_Update(2, 29, 4), _Update(3, 27.5, 5)),
+    "RMSprop": (_Update(3, 18.5, 4.5), _Update(2, 15, 4)),
+    "Lion": (_Update(4, 19, 3), _Update(4, 17, 4)),
 }
 _OTHER = _Update(4, 24, 6)
 _OPS = 12  # kernels for a variable
@@ -75,15 +66,17 @@ class Slots:
 
     def slot_bytes(self, shape, dtype):
         """Returns the bytes of the slots of one variable."""
-        return sum(math.prod(s) * size for s, size in self._slots(shape, dtype))
+        return sum(
+            numbers * size for numbers, size in self._slots(shape, dtype)
+        )
 
     def filling_bytes(self, shape, dtype):
         """Returns what making the slots takes for a moment, beside them."""
         if self._kind != "Adagrad":
             return 0
         # Its tensor of initial values is there beside the slot.
-        sizes = [math.prod(s) * size for s, size in self._slots(shape, dtype)]
-        return max(sizes, default=0)
+        slots = self._slots(shape, dtype)
+        return max((numbers * size for numbers, size in slots), default=0)
 
     def update_bytes(self, shape, dtype, rows=None):
         """Returns the most that an update has beside gradient and slots.
@@ -105,7 +98,7 @@ class Slots:
         numbers, size = math.prod(shape), BYTES[dtype]
         if rows is not None and self.works_on_rows:
             touched = numbers / shape[0] * min(rows, shape[0])
-            slots = sum(math.prod(s) for s, _ in self._slots(shape, dtype))
+            slots = sum(of_slot for of_slot, _ in self._slots(shape, dtype))
             passes = 3 + 2 * slots / numbers
             return Work(8 * touched, passes * touched * size, 3)
         update, table = self._update(rows), numbers * size
@@ -125,7 +118,7 @@ class Slots:
     @property
     def uncounted(self):
         """Reasons why memory or time of an update are guesses: a tuple."""
-        if self.optimizer is None or self._kind in _DENSE:
+        if self.optimizer is None or self._kind in _UPDATES:
             return ()
         if self._kind == "Muon":
             return ("slots of Muon, which depend on the names of variables",)
@@ -135,8 +128,8 @@ class Slots:
         )
 
     def _update(self, rows):
-        updates = _DENSE if rows is None else _SPARSE
-        return updates.get(self._kind, _OTHER)
+        updates = _UPDATES.get(self._kind, (_OTHER, _OTHER))
+        return updates[rows is not None]
 
     @property
     def _rule(self):
@@ -153,12 +146,12 @@ class Slots:
         return _ALIKE.get(name, name)
 
     def _slots(self, shape, dtype):
-        """Returns the shapes of the slots of one variable, and their bytes."""
+        """Returns for each slot its numbers, and the bytes of a number."""
         if self.optimizer is None:
             return ()
         sizes = dict(zip(_SIZES, shape, strict=False))
         return [
-            ([sizes.get(size, size) for size in slot], itemsize)
+            (math.prod(sizes.get(size, size) for size in slot), itemsize)
             for slot, itemsize in _slots_of(self.optimizer, len(shape), dtype)
         ]
 
@@ -208,18 +201,13 @@ def _by_name(name):
 def _slots_of(optimizer, rank, dtype):
     """Returns the shapes and item sizes of the slots of a small variable."""
     variable = keras.Variable(np.zeros(_SIZES[:rank]), dtype=dtype)
-    alone, built = (
-        collections.Counter(map(_size_of, _built(optimizer, variables)))
-        for variables in ([], [variable])
-    )
+    counted = []
+    for variables in ([], [variable]):
+        copy = _copy_of(optimizer)
+        copy.build(variables)
+        counted.append(collections.Counter(map(_size_of, copy.variables)))
+    alone, built = counted
     return tuple((built - alone).elements())
-
-
-def _built(optimizer, variables):
-    """Returns the variables of a copy that is built on some variables."""
-    copy = _copy_of(optimizer)
-    copy.build(variables)
-    return copy.variables
 
 
 def _copy_of(optimizer):

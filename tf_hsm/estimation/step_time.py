@@ -31,9 +31,7 @@ def of_work(work, machine, dtype):
     """Returns the seconds of a `Work` on numbers of a type."""
     products = sum(machine.product(p, dtype) for p in work.products)
     flops = work.flops - sum(p.flops for p in work.products)
-    moved = work.bytes - BYTES[dtype] * sum(
-        p.count * (p.m * p.k + p.k * p.n + p.m * p.n) for p in work.products
-    )
+    moved = work.bytes - BYTES[dtype] * sum(p.numbers for p in work.products)
     rest = max(flops / machine.rate(dtype), moved / machine.read_write, 0)
     new = 1 / machine.fresh - 1 / machine.read_write
     return (

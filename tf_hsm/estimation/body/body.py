@@ -178,14 +178,7 @@ class _Walk:
             head = heads.of(layer)
         if head is not None:
             return _head_parts(head, layer.trainable, shapes[0], setting, name)
-        variables = []
-        if isinstance(layer, keras.layers.Layer):
-            variables = _variables_of(layer, shapes)
-        if self._dtype is not None:
-            variables = [
-                v._replace(dtype=self._dtype if v.dtype in BYTES else v.dtype)
-                for v in variables
-            ]
+        variables = _variables_of(layer, shapes, self._dtype)
         dtypes = [t.dtype for t in call.inputs]
         part = formulas.formula_of(
             layer, shapes, dtypes, output, setting, call.filled
@@ -207,17 +200,28 @@ def _named(part, layer, name):
     return dataclasses.replace(part, name=name, kind=type(layer).__name__)
 
 
-def _variables_of(layer, shapes):
-    """Returns the `Variable`s of a layer, for inputs of some shapes.
+def _variables_of(layer, shapes, dtype=None):
+    """Returns the `Variable`s of a layer or operation, a list.
 
     A layer that is not built is copied and built without values.
+
+    Args:
+      layer: what is called.
+      shapes: of its inputs.
+      dtype: of all variables that are floats; None: their own.
     """
+    if not isinstance(layer, keras.layers.Layer):
+        return []
     if not layer.built:
         layer = shapes_of.built_without_values(layer, shapes)
     trained = {id(v) for v in layer.trainable_variables}
     # Counters of random seeds are no parameters.
     return [
-        Variable(tuple(v.shape), v.dtype, id(v) in trained)
+        Variable(
+            tuple(v.shape),
+            dtype if dtype and v.dtype in BYTES else v.dtype,
+            id(v) in trained,
+        )
         for v in layer.variables
         if v.dtype in VARIABLE_BYTES
     ]

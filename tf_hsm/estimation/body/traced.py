@@ -42,15 +42,21 @@ def _formula(layer, shapes, dtypes, fill):
             tf.compat.v1.placeholder(dtype, shape)
             for shape, dtype in zip(shapes, dtypes, strict=True)
         ]
-        weights = [_placeholder(v) for v in _variables(layer, True)]
-        states = [_placeholder(v) for v in _variables(layer, False)]
+        weights, states = (
+            [tf.compat.v1.placeholder(v.dtype, v.shape) for v in variables]
+            for variables in (
+                getattr(layer, "trainable_variables", ()),
+                getattr(layer, "non_trainable_variables", ()),
+            )
+        )
         given = len(graph.get_operations())
         with tf.GradientTape() as tape:
             watched = [t for t in [*inputs, *weights] if t.dtype.is_floating]
             tape.watch(watched)
             args, kwargs = fill(inputs) if fill else (inputs, {})
             if isinstance(layer, keras.layers.Layer):
-                kwargs = kwargs | _training(layer)
+                if "training" in inspect.signature(layer.call).parameters:
+                    kwargs = kwargs | {"training": True}
                 outputs, _ = layer.stateless_call(
                     weights, states, *args, **kwargs
                 )
@@ -89,19 +95,3 @@ def _rows(gradient):
     if not isinstance(gradient, tf.IndexedSlices):
         return None
     return gradient.indices.shape.num_elements()
-
-
-def _variables(layer, trainable):
-    if not isinstance(layer, keras.layers.Layer):
-        return []
-    name = "trainable_variables" if trainable else "non_trainable_variables"
-    return getattr(layer, name)
-
-
-def _placeholder(variable):
-    return tf.compat.v1.placeholder(variable.dtype, variable.shape)
-
-
-def _training(layer):
-    parameters = inspect.signature(layer.call).parameters
-    return {"training": True} if "training" in parameters else {}

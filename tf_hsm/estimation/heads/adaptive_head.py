@@ -114,8 +114,8 @@ def of_adaptive_softmax(layer, counts=None, shards=None, network=1.25e9):
     if counts is None and spec.ranked_counts is not None:
         counts = spec.ranked_counts
     elif counts is None or isinstance(counts, str):
-        counts = "zipf" if counts is None else counts
-        counts = visits.counts_of(counts, num_classes)
+        text = "zipf" if counts is None else counts
+        counts = visits.counts_of(text, num_classes)
     else:
         counts = np.sort(_checks.check_counts(counts, num_classes))[::-1]
     return AdaptiveEstimate(

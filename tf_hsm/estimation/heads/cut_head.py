@@ -136,41 +136,35 @@ class CutEstimate(SpreadEstimate):
         first = fullest.first_unit
         is_here = (groups >= first) & (groups < first + fullest.num_units)
         whole = visits.of(plan.tree, self.counts)
-        found = []
-        for name, is_own, share_of, options, of_part in (
-            ("top", groups < 0, 1.0, *self._of_top(setting, replicas)),
-            # Examples of all replicas come to a shard.
-            (
-                f"shard of {len(costs)}",
-                is_here,
-                share,
-                self.options,
-                setting.share(share * replicas),
-            ),
-        ):
-            if is_own.any():
-                own = self._visits(whole, is_own, share_of)
-                name = f"{self.name} {name}"
-                head = TreeEstimate(name, own.num_classes, own, options=options)
-                found += head.parts(of_part, width)
+        of_top = self._of_top(setting, replicas)
+        top = self._part("top", whole, groups < 0, 1.0, *of_top, width)
+        # Examples of all replicas come to a shard.
+        of_shard = self.options, setting.share(share * replicas)
+        name = f"shard of {len(costs)}"
+        shard = self._part(name, whole, is_here, share, *of_shard, width)
         below = setting.tokens * sum(cost.examples_share for cost in costs)
         network = self._network_part(
             setting.compute_dtype, self.num_classes, [(below, width)], replicas
         )
-        return [*found, network]
+        return [*top, *shard, network]
 
-    def _visits(self, whole, is_here, share):
-        """Returns the `Visits` of some groups by a share of all labels."""
-        fanouts = whole.fanouts[is_here]
+    def _part(self, name, whole, is_own, share, options, setting, width):
+        """Returns the part of some groups by a share of all labels, if any."""
+        if not is_own.any():
+            return []
+        fanouts = whole.fanouts[is_own]
         num_rows = int(fanouts.sum())
         # A group has a class for each row that is above no group.
         num_nodes = num_rows * (1 + self.plan.tree.pinned)
-        return visits.Visits(
-            num_nodes - fanouts.size + 1,
-            num_rows,
-            fanouts,
-            np.minimum(whole.masses[is_here] / max(share, 1e-300), 1),
+        num_classes = num_nodes - fanouts.size + 1
+        masses = np.minimum(whole.masses[is_own] / max(share, 1e-300), 1)
+        head = TreeEstimate(
+            f"{self.name} {name}",
+            num_classes,
+            visits.Visits(num_classes, num_rows, fanouts, masses),
+            options=options,
         )
+        return head.parts(setting, width)
 
 
 def of_hierarchical_softmax(layer):
