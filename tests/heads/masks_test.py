@@ -74,7 +74,7 @@ def test_top_k(name, count, lists, options):
 def test_top_k_of_one_shard():
     """Lists that only one shard has, or none; and above a threshold."""
     head, x = cut_head("two_level", 3)
-    shard = head._head.rows.shards[1]
+    shard = head._head.parts[1]
     own = head.plan.layout.place_classes[shard.places]
     _, classes = head.top_k(x, own.size, allowed=own)
     np.testing.assert_array_equal(np.sort(classes, 1), [np.sort(own)] * BATCH)

@@ -80,8 +80,9 @@ def logits(head, x):
         found.append(z)
     z = tf.concat(found, 1)
     if getattr(head, "plan", None) is not None:
-        rows = [part.tree_rows for part in head._head.rows.parts]
-        z = tf.gather(z, np.argsort(np.concatenate(rows)), axis=1)
+        layout = head.plan.layout
+        rows = np.concatenate([layout.top_rows, layout.row_order])
+        z = tf.gather(z, np.argsort(rows), axis=1)
     cap = getattr(head, "logit_soft_cap", None)
     return z if cap is None else cap * tf.tanh(z / cap)
 
