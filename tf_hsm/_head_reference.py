@@ -31,7 +31,6 @@ class HeadReference:
     """
 
     def __init__(self, head):
-        """See the class."""
         if not hasattr(head, "label_losses"):
             raise TypeError(
                 "head must be a layer of tf_hsm.layers, but is "

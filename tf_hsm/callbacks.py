@@ -84,7 +84,6 @@ class RegroupClasses(keras.callbacks.Callback):
         seed=0,
         verbose=True,
     ):
-        """See the class."""
         super().__init__()
         steps = np.ravel(at).tolist()
         if not steps:
@@ -325,7 +324,6 @@ class FollowLearningRate(keras.callbacks.Callback):
     """
 
     def __init__(self, factor=1.0, *, heads=None):
-        """See the class."""
         super().__init__()
         if not (factor > 0 and np.isfinite(factor)):
             raise ValueError(f"factor is {factor}, but must be above 0")

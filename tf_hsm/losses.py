@@ -52,7 +52,6 @@ class HeadLoss(keras.losses.Loss):
         name="hierarchical_softmax_loss",
         dtype=None,
     ):
-        """See the class."""
         self.reference = reference_to(head)
         self._given_dtype = dtype
         super().__init__(name=name, reduction=reduction, dtype=dtype)

@@ -22,7 +22,6 @@ class Source:
     """
 
     def __init__(self, num_labels, width, most):
-        """See the class."""
         rng = np.random.default_rng(0)
         self._most = most
         self._groups = rng.normal(size=[num_labels // GROUP, width])

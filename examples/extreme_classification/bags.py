@@ -43,7 +43,6 @@ class BagOfFeatures(keras.layers.Embedding):
     """
 
     def __init__(self, input_dim, output_dim, dropout=0.0, **options):
-        """See the class."""
         super().__init__(input_dim, output_dim, **options)
         self.dropout = dropout
 

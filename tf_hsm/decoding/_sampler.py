@@ -39,7 +39,6 @@ class Sampler:
     """
 
     def __init__(self, *, temperature=1.0, top_k=None, top_p=None, seed=None):
-        """See the class."""
         if not 0 <= temperature < math.inf:
             raise ValueError(
                 f"temperature is {temperature}; it must be at least 0 and "

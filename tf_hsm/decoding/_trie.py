@@ -46,7 +46,6 @@ class Trie(tf.Module):
     """
 
     def __init__(self, codes):
-        """See the class."""
         super().__init__()
         codes, lengths = _trie_arrays.check_codes(codes)
         arrays = _trie_arrays.make(codes, lengths)

@@ -17,7 +17,6 @@ class NodeMask:
     """
 
     def __init__(self, spans, allowed, count):
-        """See the class."""
         self._spans = spans
         self._allowed = allowed
         self._count = count

@@ -36,7 +36,6 @@ class Slices(private_saving.SlicedMatrix):
     """
 
     def __init__(self, variables, name, first_rows, num_rows):
-        """See the class."""
         self._variables = variables
         self._name = name
         self._first_rows = first_rows

@@ -18,7 +18,6 @@ class AllowedPlaces:
     """
 
     def __init__(self, classes, places):
-        """See the class."""
         self.classes = classes
         self._places = places
         self._is_one_list = places.shape[0] == 1

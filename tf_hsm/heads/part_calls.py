@@ -287,7 +287,6 @@ class _PartExchange:
     """
 
     def __init__(self, replica, owners, inputs):
-        """See the class."""
         parts_of = [
             [i for i, owner in enumerate(owners) if owner == number]
             for number in range(replica.num_replicas_in_sync)

@@ -159,7 +159,6 @@ class AdaptiveSoftmax(HeadLayer):
         bias_constraint=None,
         **kwargs,
     ):
-        """See the class."""
         clusters = (cutoffs, div_value, counts, tail, width, batch, cost_model)
         spec = ClusterSpec(num_classes, *clusters)
         if use_bias not in _USE_BIAS:

@@ -107,7 +107,6 @@ class AnsweringLayer(keras.layers.Layer):
         cuts=(),
         **kwargs,
     ):
-        """See the class."""
         for name in self._unsupported:
             if name in kwargs:
                 raise ValueError(

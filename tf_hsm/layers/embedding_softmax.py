@@ -132,7 +132,6 @@ class EmbeddingSoftmax(HeadLayer):
         bias_constraint=None,
         **kwargs,
     ):
-        """See the class."""
         check_one_tree(tree)
         if combiner not in _COMBINERS:
             raise ValueError(

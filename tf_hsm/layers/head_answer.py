@@ -27,7 +27,6 @@ class HeadAnswer(keras.layers.Layer):
     """
 
     def __init__(self, method, options, head, **kwargs):
-        """See the class."""
         # Inputs keep the type that the head has taken.
         super().__init__(**{"dtype": "float32", "autocast": False, **kwargs})
         self.method = method

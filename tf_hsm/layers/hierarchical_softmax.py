@@ -163,7 +163,6 @@ class HierarchicalSoftmax(HeadLayer):
         bias_constraint=None,
         **kwargs,
     ):
-        """See the class."""
         check_one_tree(tree)
         if tied_to is not None:
             tied_embedding.check(

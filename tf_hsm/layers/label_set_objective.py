@@ -24,7 +24,6 @@ class LabelSetObjective:
     node_labels = False
 
     def __init__(self, num_classes, ignore_class):
-        """See the class."""
         self.num_classes = num_classes
         self.ignore_class = as_label("ignore_class", ignore_class)
 

@@ -88,7 +88,6 @@ class LabelTree(HeadLayer):
         bias_constraint=None,
         **kwargs,
     ):
-        """See the class."""
         check_one_tree(tree)
         check_not_pinned(tree, "a label tree")
         check_label_counts(counts, tree, use_bias)

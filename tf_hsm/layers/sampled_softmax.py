@@ -120,7 +120,6 @@ class SampledSoftmax(HeadLayer):
         bias_constraint=None,
         **kwargs,
     ):
-        """See the class."""
         num_classes = _checks.check_int("num_classes", num_classes, 1)
         num_sampled = _checks.check_int("num_sampled", num_sampled, 1)
         super().__init__(

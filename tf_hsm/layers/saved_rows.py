@@ -29,7 +29,6 @@ class SavedRows:
     """
 
     def __init__(self, layer, find_trees, cuts=()):
-        """See the class."""
         self._layer = layer
         self._find_trees = find_trees
         self._cuts = list(cuts)

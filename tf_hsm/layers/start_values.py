@@ -38,7 +38,6 @@ class SoftmaxStart:
     """
 
     def __init__(self, head, tree, counts=None):
-        """See the class."""
         rows = head.rows_for(tree)
         if counts is None:
             counts = tree.counts
@@ -81,7 +80,6 @@ class LabelTreeStart:
     """
 
     def __init__(self, head, tree, counts=None):
-        """See the class."""
         rows = head.rows_for(tree)
         check_label_counts(counts, tree, head.biases is not None)
         once = _labels_below(tree, tree.num_classes)
@@ -137,7 +135,6 @@ class _KeptRows:
     """
 
     def __init__(self, head, tree, rows):
-        """See the class."""
         has_new = np.zeros(tree.num_groups, bool)
         has_new[tree.row_groups[rows < 0]] = True
         self.rows = np.flatnonzero(has_new[tree.row_groups] & (rows >= 0))

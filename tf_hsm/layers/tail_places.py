@@ -36,7 +36,6 @@ class TailPlaces:
     """
 
     def __init__(self, layer, devices, optimizer):
-        """See the class."""
         self.on_replicas = is_replicas(devices)
         self.given, self.devices = devices, ()
         if self.on_replicas:

@@ -38,7 +38,6 @@ class TopKAccuracy(OfTheBest):
     default_name = "top_{}_accuracy"
 
     def __init__(self, head, k=5, *, name=None, dtype=None):
-        """See the class."""
         super().__init__(head, k, name, dtype)
 
     def _scores(self, head, hidden, labels, mask, sample_weight):
@@ -80,7 +79,6 @@ class PrecisionAtK(OfTheBest):
     default_name = "precision_at_{}"
 
     def __init__(self, head, k=1, *, name=None, dtype=None):
-        """See the class."""
         super().__init__(head, k, name, dtype)
 
     def _scores(self, head, hidden, labels, mask, sample_weight):

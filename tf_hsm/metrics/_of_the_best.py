@@ -23,7 +23,6 @@ class HeadMetric(keras.metrics.Metric):
     """
 
     def __init__(self, head, name, dtype):
-        """See the class."""
         super().__init__(name=name, dtype=dtype)
         self.reference = None if head is None else reference_to(head)
 
@@ -62,7 +61,6 @@ class OfTheBest(HeadMetric):
     """
 
     def __init__(self, head, k, name, dtype):
-        """See the class."""
         self.k = _checks.as_integer("k", k)
         if self.k < 1:
             raise ValueError(f"k = {k} is below 1")

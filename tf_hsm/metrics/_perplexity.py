@@ -33,7 +33,6 @@ class Perplexity(HeadMetric):
     """
 
     def __init__(self, head, *, name="perplexity", dtype=None):
-        """See the class."""
         super().__init__(head, name=name, dtype=dtype)
         self.total = self.add_weight(name="total", initializer="zeros")
         self.count = self.add_weight(name="count", initializer="zeros")

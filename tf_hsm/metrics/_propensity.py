@@ -62,7 +62,6 @@ class PropensityScoredPrecisionAtK(OfTheBest):
         name=None,
         dtype=None,
     ):
-        """See the class."""
         super().__init__(head, k, name, dtype)
         counts = np.asarray(counts)
         self.counts = _checks.check_counts(counts, counts.size)

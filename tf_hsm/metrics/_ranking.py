@@ -50,7 +50,6 @@ class RecallAtK(OfTheBest):
     default_name = "recall_at_{}"
 
     def __init__(self, head, k=10, *, name=None, dtype=None):
-        """See the class."""
         super().__init__(head, k, name, dtype)
 
     def _scores(self, head, hidden, labels, mask, sample_weight):
@@ -94,7 +93,6 @@ class NDCGAtK(OfTheBest):
     default_name = "ndcg_at_{}"
 
     def __init__(self, head, k=10, *, name=None, dtype=None):
-        """See the class."""
         super().__init__(head, k, name, dtype)
 
     def _scores(self, head, hidden, labels, mask, sample_weight):
@@ -144,7 +142,6 @@ class MeanReciprocalRank(OfTheBest):
     default_name = "mrr_at_{}"
 
     def __init__(self, head, k=1000, *, name=None, dtype=None):
-        """See the class."""
         super().__init__(head, k, name, dtype)
 
     def _scores(self, head, hidden, labels, mask, sample_weight):

@@ -53,7 +53,6 @@ class GradientStep:
     def __init__(
         self, optimizer, anchor, stochastic_rounding=None, seed=0, scale=None
     ):
-        """See the class."""
         self._optimizer = optimizer
         self.anchor = anchor
         self._stochastic_rounding = stochastic_rounding

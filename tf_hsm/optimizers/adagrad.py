@@ -45,7 +45,6 @@ class Adagrad(RowOptimizer, keras.optimizers.Adagrad):
         epsilon=1e-7,
         **kwargs,
     ):
-        """See the class."""
         super().__init__(
             learning_rate=learning_rate,
             initial_accumulator_value=initial_accumulator_value,

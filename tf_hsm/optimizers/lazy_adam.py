@@ -70,7 +70,6 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
         sparse_beta_1=0.0,
         **kwargs,
     ):
-        """See the class."""
         if not 0 <= sparse_beta_1 < 1:
             raise ValueError(
                 f"sparse_beta_1 is {sparse_beta_1}; it must be at least 0 and "

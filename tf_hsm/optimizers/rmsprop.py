@@ -65,7 +65,6 @@ class RMSprop(RowOptimizer, keras.optimizers.RMSprop):
         centered=False,
         **kwargs,
     ):
-        """See the class."""
         super().__init__(
             learning_rate=learning_rate,
             rho=rho,

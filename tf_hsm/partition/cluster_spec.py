@@ -54,7 +54,6 @@ class ClusterSpec:
         batch=1024,
         cost_model=None,
     ):
-        """See the class."""
         self.num_classes = _checks.check_int("num_classes", num_classes, 1)
         self.div_value = _checks.check_real("div_value", div_value, 1)
         self.tail = tail

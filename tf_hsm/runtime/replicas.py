@@ -113,7 +113,6 @@ class Exchange:
     """
 
     def __init__(self, replica, groups):
-        """See the class."""
         self._replica = replica
         self._sent = self._received = self._room = None
         if not are_of_processes(replica.strategy):

@@ -23,7 +23,6 @@ class RowOrder(tf.train.experimental.PythonState):
     """
 
     def __init__(self, find, message):
-        """See the class."""
         super().__init__()
         self._find = find
         self._message = message
