@@ -23,7 +23,6 @@ from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.ops.allowed import AllowedClasses
 from tf_hsm.ops.log_probs import check_mask_options, masked, renormalized
 from tf_hsm.ops.sample import (
-    checked_temperature,
     draw_of_allowed,
     draw_of_best,
     draw_restricted,
@@ -501,9 +500,7 @@ class HeadOfParts:
             return draw_of_best(best, num_samples, seeds[0], temperature, top_p)
 
         def of_all():
-            # There may be no part whose op checks it.
-            checked = checked_temperature(temperature)
-            return self._draw(flat, num_samples, seeds, checked)
+            return self._draw(flat, num_samples, seeds, temperature)
 
         if allowed is None:
             drawn = draw_restricted(

@@ -19,6 +19,7 @@ from tf_hsm.heads.check_labels import check_labels
 from tf_hsm.heads.head_of_parts import HeadOfParts, Part
 from tf_hsm.heads.part_calls import asks_other_processes, check_here
 from tf_hsm.heads.tree_head import RowShares, TreeHead
+from tf_hsm.ops.sample import checked_temperature
 from tf_hsm.ops.top_k import TopK
 from tf_hsm.runtime import arguments, quantized_rows, row_parts, tree_tensors
 from tf_hsm.runtime.quantized_rows import QuantizedRows
@@ -218,6 +219,8 @@ class ShardedHead(HeadOfParts):
 
     def first_draws(self, inputs, num_samples, seeds, temperature):
         """See `HeadOfParts`: draws a part, and the classes of the top."""
+        # There may be no part whose op checks it.
+        temperature = checked_temperature(temperature)
         starts = self.top_log_probs(inputs, temperature=temperature)
         masses = [
             tf.reduce_logsumexp(starts[:, part.units], -1)
