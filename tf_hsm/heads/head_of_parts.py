@@ -14,10 +14,8 @@ from tf_hsm.heads.allowed_places import AllowedPlaces
 from tf_hsm.heads.part_calls import (
     ask_parts,
     asks_other_processes,
-    call_if_used,
     call_parts,
     last_size,
-    losses_on_copies,
 )
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.ops.allowed import AllowedClasses
@@ -30,7 +28,7 @@ from tf_hsm.ops.sample import (
 )
 from tf_hsm.ops.top_k import BeamTopK, TopK
 from tf_hsm.partition import routing
-from tf_hsm.runtime import arguments, row_parts
+from tf_hsm.runtime import arguments, call, replicas, row_parts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -229,8 +227,21 @@ class HeadOfParts:
             ignored=[-1] if batch.ignored else [],
             path=batch.path.of_part(0),
         )
-        losses += losses_on_copies(self.tree_heads()[0], of_first)
+        losses += self._losses_of_first(of_first)
         return tf.reshape(losses, shape)
+
+    def _losses_of_first(self, batch):
+        """The losses `[B]` in the first part, a copy of which replicas have."""
+        head, step = self.tree_heads()[0], batch.step
+        if step is None or replicas.context() is None:
+            return head.losses(batch)
+        return step.losses_on_copies(
+            head.variables(),
+            batch.inputs,
+            lambda inputs: head.losses(
+                dataclasses.replace(batch, inputs=inputs, step=None)
+            ),
+        )
 
     def _losses_below(self, batch, places):
         """The losses `[B]` in `parts`; 0 for labels that are in none."""
@@ -464,7 +475,11 @@ class HeadOfParts:
         def best(inputs):
             return self.top_k(inputs, 1).classes[..., 0]
 
-        return call_if_used(self.owners, best, self.floats(inputs))
+        inputs = self.floats(inputs)
+        if asks_other_processes(self.owners):
+            # Collectives cannot be left out of the graph of a replica.
+            return best(inputs)
+        return call.if_used(best, inputs)
 
     def sample(
         self,

@@ -6,12 +6,11 @@ then the examples of all replicas travel to the replica of their part, and the
 results come back.
 """
 
-import dataclasses
 import itertools
 
 import tensorflow as tf
 
-from tf_hsm.runtime import call, gradients, replicas, row_parts
+from tf_hsm.runtime import gradients, replicas, row_parts
 
 
 def call_parts(parts, owners, function, values, nothing, step=None):
@@ -127,21 +126,6 @@ def asks_other_processes(owners):
     return replica
 
 
-def call_if_used(owners, function, inputs):
-    """`function(inputs)`, left out of a graph that has no use for the result.
-
-    Collectives cannot be left out: they are ops of the graph of a replica.
-
-    Args:
-      owners: see `call_parts`.
-      function: an answer.
-      inputs: its argument.
-    """
-    if asks_other_processes(owners):
-        return function(inputs)
-    return call.if_used(function, inputs)
-
-
 def _call_here(parts, function, values):
     """Calls a function for each part in this process."""
     check_here([part.head for part in parts])
@@ -250,26 +234,6 @@ def check_here(heads):
             "workers; or save the head by tf_hsm.distribute.save and restore "
             "it in one process"
         )
-
-
-def losses_on_copies(head, batch):
-    """Returns the losses of a `TreeHead` of which each replica has a copy.
-
-    Outside of replicas this is `head.losses(batch)`.
-
-    Args:
-      head: the `TreeHead`.
-      batch: a `Batch` of labels `[B]`.
-    """
-    if batch.step is None or replicas.context() is None:
-        return head.losses(batch)
-    return batch.step.losses_on_copies(
-        head.variables(),
-        batch.inputs,
-        lambda inputs: head.losses(
-            dataclasses.replace(batch, inputs=inputs, step=None)
-        ),
-    )
 
 
 class _PartExchange:
