@@ -117,11 +117,9 @@ def of(value):
 def dense(inputs, units, setting, name):
     """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
     layer, tokens = keras.layers.Dense(units, name=name), setting.tokens
-    part = formulas.formula_of(
-        layer, [(tokens, inputs)], [], (tokens, units), setting
-    )
-    variables = [(inputs, units), (units,)]
-    variables = [Variable(shape, setting.dtype) for shape in variables]
+    shapes, output = [(tokens, inputs)], (tokens, units)
+    part = formulas.formula_of(layer, shapes, [], output, setting)
+    variables = _variables_of(layer, shapes, setting.dtype)
     return _named(part_with(variables, part, setting), layer, name)
 
 
