@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import (
-    gpu_cases,
-    gpu_error_cases,
-    gpu_forest_cases,
-    gpu_inference_cases,
-    gpu_step_cases,
-    training,
-    trees,
+from tests.support import gpu_cases, gpu_step_cases, training, trees
+from tests.support import gpu_error_cases as errors
+from tests.support import gpu_forest_cases as forests
+from tests.support import gpu_inference_cases as inference
+from tests.support.gpu_cases import DTYPES, SMOOTHED, check_loss
+from tests.support.gpu_inference_cases import (
+    RESTRICTED,
+    SEARCHED,
+    check_log_probs,
 )
-from tests.support.gpu_cases import DTYPES, SMOOTHED
-from tests.support.gpu_inference_cases import RESTRICTED, SEARCHED
 from tests.support.pairs import all_pairs
 from tests.support.references import FORESTS, PINNED
 from tests.support.update_rules import ON_GPUS
@@ -36,14 +35,14 @@ CHECKS = [
     gpu_step_cases.check_a_step_keeps_what_was_read,
     gpu_step_cases.check_steps_from_one_state,
     gpu_step_cases.check_weight_decay,
-    gpu_error_cases.check_no_width,
-    gpu_error_cases.check_rules_of_cpus,
-    gpu_inference_cases.check_no_width,
-    gpu_inference_cases.check_nan,
-    gpu_inference_cases.check_refusals,
-    gpu_inference_cases.check_forged_paths,
-    gpu_forest_cases.check_no_starts,
-    gpu_forest_cases.check_one_root,
+    errors.check_no_width,
+    errors.check_rules_of_cpus,
+    inference.check_no_width,
+    inference.check_nan,
+    inference.check_refusals,
+    inference.check_forged_paths,
+    forests.check_no_starts,
+    forests.check_one_root,
 ]
 
 
@@ -90,217 +89,155 @@ def steps_from_states(shape):
     ]
 
 
+def draws(check, names_and_dtypes, doubles, *values):
+    """Cases of draws, restricted in each way, or in none and of doubles too."""
+    return [
+        each
+        for options in RESTRICTED
+        for each in cases(
+            check,
+            [*names_and_dtypes, *doubles[: 0 if options else None]],
+            *values,
+            **options,
+        )
+    ]
+
+
 _BOTH = [
-    *cases(
-        gpu_error_cases.check_broken_trees, rows=gpu_error_cases.BROKEN_TREES
-    ),
-    *cases(
-        gpu_inference_cases.check_broken_trees,
-        rows=gpu_inference_cases.BROKEN_TREES,
-    ),
+    *cases(errors.check_broken_trees, rows=errors.BROKEN_TREES),
+    *cases(inference.check_broken_trees, rows=inference.BROKEN_TREES),
     *[each for check in CHECKS for each in cases(check, rows=[()])],
 ]
+F4, F2 = np.float32, np.float16
+STARTED = [(False,), (True, tf.Variable)]
+LEADING = [([],), ([0],), ([2, 3],), ([3, 0],)]
+_SMALL = ["two_level_100", "random", "single_class", "pinned binary_37"]
+_STEPPED = ["below three_levels", "below huffman_3", "pinned huffman_203"]
+_KINDS = ["two_level_100", "random", "only_children", "single_class"]
+_SMOOTHED = [
+    ("random", (17, 9), np.float64),
+    ("one_huge_group", (17, 9), F4),
+    ("only_children", (17, 9), F4),
+    ("pinned huffman_203", (17, 9), F4),
+    (FORESTS[0], (17, 9), F2),
+]
+_DRAWN = [("two_level_100", F4), ("random", F2), ("pinned binary_37", F4)]
+_OF_FORESTS = [("below three_levels", F4), ("below huffman_3", F2)]
 
 EMULATED = [
     *_BOTH,
     *cases(
-        gpu_cases.check_loss,
+        check_loss,
         ["two_level_7", "random", "only_children", "pinned binary_37"],
         [((5, 3),)],
         DTYPES,
     ),
-    *cases(gpu_cases.check_loss, FORESTS, [((7, 5),)], DTYPES),
-    *cases(
-        gpu_cases.check_loss,
-        ["flat", "one_huge_group"],
-        [((17, 33),)],
-        [np.float32],
-    ),
-    *cases(
-        gpu_cases.check_loss,
-        [
-            ("random", (17, 9), np.float64),
-            ("one_huge_group", (17, 9), np.float32),
-            ("only_children", (17, 9), np.float32),
-            ("pinned huffman_203", (17, 9), np.float32),
-            (FORESTS[0], (17, 9), np.float16),
-        ],
-        [False],
-        SMOOTHED,
-    ),
+    *cases(check_loss, FORESTS, [((7, 5),)], DTYPES),
+    *cases(check_loss, ["flat", "one_huge_group"], [((17, 33),)], [F4]),
+    *cases(check_loss, _SMOOTHED, [False], SMOOTHED),
     *cases(
         gpu_cases.check_shapes, [([],), ([2, 3],), ([3, 0],)], [True, False]
     ),
-    *cases(gpu_error_cases.check_bad_labels, [np.float32], INTEGERS),
-    *cases(gpu_cases.check_ignored, [np.float32], [-1, 3]),
+    *cases(errors.check_bad_labels, [F4], INTEGERS),
+    *cases(gpu_cases.check_ignored, [F4], [-1, 3]),
     *train_steps([ON_GPUS, ["random"], [((5, 3),)], DTYPES, [True, False]]),
+    *train_steps([ON_GPUS, _STEPPED, [((17, 3),)], [F4, F2], [True]]),
     *train_steps(
-        [
-            ON_GPUS,
-            ["below three_levels", "below huffman_3", "pinned huffman_203"],
-            [((17, 3),)],
-            [np.float32, np.float16],
-            [True],
-        ]
-    ),
-    *train_steps(
-        [
-            ["lazy_adam"],
-            ["random", "pinned huffman_203"],
-            [((17, 3),)],
-            [np.float32],
-            [True],
-        ],
+        [["lazy_adam"], ["random", _STEPPED[2]], [((17, 3),)], [F4], [True]],
         label_smoothing=0.25,
     ),
     *steps_from_states((17, 3)),
     *cases(
-        gpu_error_cases.check_states,
+        errors.check_states,
         rows=[
-            ("random", np.float32),
-            ("two_level_100", np.float16),
+            ("random", F4),
+            ("two_level_100", F2),
             ("two_level_7", np.float64),
         ],
     ),
     *cases(
-        gpu_inference_cases.check_log_probs,
-        [
-            "two_level_100",
-            "random",
-            "only_children",
-            "single_class",
-            "pinned huffman_203",
-        ],
+        check_log_probs,
+        [*_KINDS, "pinned huffman_203"],
         [((5, 3),)],
         DTYPES,
         [(False, tf.Variable), (True,)],
     ),
     *cases(
-        gpu_inference_cases.check_log_probs,
+        check_log_probs,
         ["flat", "one_huge_group"],
         [((35, 70),)],
-        [np.float32],
+        [F4],
         [False],
     ),
     *cases(
-        gpu_inference_cases.check_given_classes,
+        inference.check_given_classes,
         ["two_level_100", "random", "pinned chain_50"],
         [((5, 3),)],
         DTYPES,
         [6],
         INTEGERS,
     ),
+    *cases(inference.check_allowed, _SMALL, SEARCHED, [1, 7]),
     *cases(
-        gpu_inference_cases.check_allowed,
-        ["two_level_100", "random", "single_class", "pinned binary_37"],
-        SEARCHED,
-        [1, 7],
-    ),
-    *cases(
-        gpu_inference_cases.check_top_k,
-        ["two_level_100", "random", "single_class", "pinned binary_37"],
+        inference.check_top_k,
+        _SMALL,
         [((5, 3),)],
         SEARCHED,
         [tf.Variable],
         [None, "ties"],
     ),
-    *[
-        each
-        for options in RESTRICTED
-        for each in cases(
-            gpu_inference_cases.check_sample,
-            [
-                ("two_level_100", np.float32),
-                ("random", np.float16),
-                ("pinned binary_37", np.float32),
-                *[("random", np.float64)][: not options],
-            ],
-            [80],
-            **options,
-        )
-    ],
+    *draws(inference.check_sample, _DRAWN, [("random", np.float64)], [80]),
+    *cases(inference.check_leading_shapes, rows=LEADING),
     *cases(
-        gpu_inference_cases.check_leading_shapes,
-        rows=[([],), ([0],), ([2, 3],), ([3, 0],)],
-    ),
-    *cases(
-        gpu_inference_cases.check_log_probs,
+        check_log_probs,
         FORESTS,
         [((7, 5),)],
         DTYPES,
-        [(False,), (True, tf.Variable)],
+        STARTED,
         has_starts=True,
     ),
+    *cases(check_log_probs, FORESTS, [((7, 5),)], [F4], STARTED[1:]),
     *cases(
-        gpu_inference_cases.check_log_probs,
-        FORESTS,
-        [((7, 5),)],
-        [np.float32],
-        [(True, tf.Variable)],
-    ),
-    *cases(
-        gpu_forest_cases.check_given_classes,
+        forests.check_given_classes,
         ["below three_levels", "below ragged"],
         DTYPES,
         INTEGERS,
     ),
-    *cases(gpu_forest_cases.check_top_k, FORESTS, SEARCHED),
-    *[
-        each
-        for options in RESTRICTED
-        for each in cases(
-            gpu_forest_cases.check_sample,
-            [
-                ("below three_levels", np.float32),
-                ("below huffman_3", np.float16),
-                *[("below ragged", np.float64)][: not options],
-            ],
-            **options,
-        )
-    ],
-    *cases(
-        gpu_forest_cases.check_broken_roots, rows=gpu_forest_cases.BROKEN_ROOTS
-    ),
+    *cases(forests.check_top_k, FORESTS, SEARCHED),
+    *draws(forests.check_sample, _OF_FORESTS, [("below ragged", np.float64)]),
+    *cases(forests.check_broken_roots, rows=forests.BROKEN_ROOTS),
 ]
 
 
 def on_gpus(needs_cublas):
     """Cases for a GPU; the mark is for what calls cuBLAS."""
+    stepped = ["two_level_1013", "binary_37", "chain_50", "one_huge_group"]
+    states = ["random", "two_level_100", "two_level_1013", "one_huge_group"]
     return [
         *_BOTH,
         *cases(
-            gpu_cases.check_loss,
+            check_loss,
             [*TREES, *FORESTS],
             [((1, 1),), ((5, 3),), ((67, 129),), ((252, 50),)],
             DTYPES,
         ),
         *cases(
-            gpu_cases.check_loss,
+            check_loss,
             ["random", "one_huge_group", *PINNED, *FORESTS],
             [((5, 3),), ((252, 50),)],
             DTYPES,
             [False],
             SMOOTHED,
         ),
-        *cases(gpu_cases.check_loss, ["random"], [((17, 33),)], DTYPES, [True]),
-        *cases(gpu_cases.check_loss, ["chain_10000"], [((3, 5),)], DTYPES),
-        *cases(
-            gpu_cases.check_shapes,
-            [([],), ([6],), ([2, 3],), ([0],), ([3, 0],)],
-            [True, False],
-        ),
-        *cases(gpu_error_cases.check_bad_labels, DTYPES, INTEGERS),
+        *cases(check_loss, ["random"], [((17, 33),)], DTYPES, [True]),
+        *cases(check_loss, ["chain_10000"], [((3, 5),)], DTYPES),
+        *cases(gpu_cases.check_shapes, [*LEADING, ([6],)], [True, False]),
+        *cases(errors.check_bad_labels, DTYPES, INTEGERS),
         *cases(gpu_cases.check_ignored, DTYPES, [-1, 3]),
         *train_steps(
             [
                 ON_GPUS,
-                [
-                    "two_level_1013",
-                    "binary_37",
-                    "chain_50",
-                    "one_huge_group",
-                    "pinned huffman_203",
-                ],
+                [*stepped, "pinned huffman_203"],
                 [((67, 33),)],
                 DTYPES,
                 [True, False],
@@ -317,17 +254,13 @@ def on_gpus(needs_cublas):
             label_smoothing=0.25,
         ),
         *train_steps(
-            [["lazy_adam"], ["random"], [((20, 9),)], [np.float32], [True]],
+            [["lazy_adam"], ["random"], [((20, 9),)], [F4], [True]],
             graph=True,
         ),
         *steps_from_states((67, 33)),
+        *cases(errors.check_states, states, DTYPES),
         *cases(
-            gpu_error_cases.check_states,
-            ["random", "two_level_100", "two_level_1013", "one_huge_group"],
-            DTYPES,
-        ),
-        *cases(
-            gpu_inference_cases.check_log_probs,
+            check_log_probs,
             TREES,
             [((1, 1),), ((5, 3),), ((67, 129),)],
             DTYPES,
@@ -335,68 +268,47 @@ def on_gpus(needs_cublas):
             marks=needs_cublas,
         ),
         *cases(
-            gpu_inference_cases.check_log_probs,
-            rows=[("random", (17, 33), np.float32, False)],
+            check_log_probs,
+            rows=[("random", (17, 33), F4, False)],
             marks=needs_cublas,
             graph=True,
         ),
         *cases(
-            gpu_inference_cases.check_given_classes,
+            inference.check_given_classes,
             TREES,
             [((20, 33),)],
             DTYPES,
             [7],
             INTEGERS,
         ),
+        *cases(inference.check_allowed, TREES, SEARCHED, [1, 7], [tf.Variable]),
         *cases(
-            gpu_inference_cases.check_allowed,
-            TREES,
-            SEARCHED,
-            [1, 7],
-            [tf.Variable],
-        ),
-        *cases(
-            gpu_inference_cases.check_top_k,
+            inference.check_top_k,
             TREES,
             [((20, 33),)],
             SEARCHED,
             [tf.Variable],
             [None, "ties"],
         ),
-        *[
-            each
-            for options in RESTRICTED
-            for each in cases(
-                gpu_inference_cases.check_sample,
-                TREES,
-                [*SEARCHED, *[np.float64][: not options]],
-                [5000],
-                **options,
-            )
-        ],
-        *cases(
-            gpu_inference_cases.check_leading_shapes,
-            rows=[([],), ([0],), ([2, 3],), ([3, 0],)],
-            marks=needs_cublas,
+        *draws(
+            inference.check_sample,
+            [*itertools.product(TREES, SEARCHED)],
+            [(name, np.float64) for name in TREES],
+            [5000],
         ),
         *cases(
-            gpu_inference_cases.check_log_probs,
+            inference.check_leading_shapes, rows=LEADING, marks=needs_cublas
+        ),
+        *cases(
+            check_log_probs,
             FORESTS,
             [((7, 5),)],
             DTYPES,
-            [(False,), (True, tf.Variable)],
+            STARTED,
             marks=needs_cublas,
             has_starts=True,
         ),
-        *cases(
-            gpu_forest_cases.check_given_classes, FORESTS, DTYPES, [np.int64]
-        ),
-        *cases(gpu_forest_cases.check_top_k, FORESTS, SEARCHED),
-        *[
-            each
-            for options in RESTRICTED
-            for each in cases(
-                gpu_forest_cases.check_sample, FORESTS, [np.float32], **options
-            )
-        ],
+        *cases(forests.check_given_classes, FORESTS, DTYPES, [np.int64]),
+        *cases(forests.check_top_k, FORESTS, SEARCHED),
+        *draws(forests.check_sample, [(name, F4) for name in FORESTS], []),
     ]
