@@ -79,20 +79,6 @@ KINDS = [
 ]
 
 
-def typed(dtypes):
-    """Pairs of a name and a type: wide groups have all types, others one each.
-
-    Types in turn over the whole catalogue would leave wide groups without most
-    of them.
-    """
-    wide = ["two_level_1013", "flat", "one_huge_group"]
-    others = [name for name in CATALOGUE if name not in wide]
-    return [
-        *((name, dtypes[i % len(dtypes)]) for i, name in enumerate(others)),
-        *((name, dtype) for name in wide for dtype in dtypes),
-    ]
-
-
 # Slow for anything that does one thing per level.
 DEEP = {"chain_10000": lambda: chain(10_000)}
 

@@ -1,5 +1,6 @@
 """Files and configs of trees."""
 
+import copy
 import errno
 import json
 import os
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 from tests.support.tree_reference import random_parents
-from tests.support.trees import damages
+from tests.support.trees import chain, damages
 from tf_hsm.tree import Tree, files
 
+# Any str is a name.
+ODD = ["", "a", "é", "", "猫 cat", "a\nb", "\0", "𝄞", "x" * 500, "\ud800", ""]
 TREES = {
     "single": Tree.balanced(1, 2),
     "flat": Tree.balanced(300, 300),
@@ -21,6 +24,13 @@ TREES = {
     "huffman": Tree.huffman(10**6 // np.arange(1, 400)),
     "chain": Tree.from_parents(np.arange(-1, 500)),
     "random": Tree.from_parents(random_parents(3)),
+    "paths": Tree.from_paths([("a", "b"), ("c",), ("a", "d")]),
+    "names": Tree.balanced(len(ODD), len(ODD)).with_class_names(ODD),
+    "halves": Tree.two_level(9).with_counts(np.arange(9) / 2),
+    "pinned": Tree.huffman(10**6 // np.arange(1, 204), pinned=True),
+    "pinned chain": chain(50).pin(),
+    "pinned names": Tree.from_nested({"a": ["b", "c"], "d": None}).pin(),
+    "pruned": Tree.huffman(np.arange(20)).prune([19, 18]).tree,
 }
 
 
@@ -29,10 +39,27 @@ def test_round_trips(tmp_path, name):
     tree = TREES[name]
     path = tmp_path / "a tree"
     tree.save(path)
-    assert Tree.load(path) == tree and Tree.load(str(path)) == tree
     assert [entry.name for entry in tmp_path.iterdir()] == ["a tree"]
-    config = json.loads(json.dumps(tree.get_config()))
-    assert Tree.from_config(config) == tree
+    for same in (
+        Tree.load(path),
+        Tree.load(str(path)),
+        Tree.from_config(json.loads(json.dumps(tree.get_config()))),
+        copy.deepcopy(tree),
+        *(
+            pickle.loads(pickle.dumps(tree, protocol))
+            for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
+        ),
+    ):
+        assert same == tree and same.pinned == tree.pinned
+        for one, other in (
+            (same.names, tree.names),
+            (same.counts, tree.counts),
+        ):
+            if other is None:
+                assert one is None
+            else:
+                assert one.tolist() == other.tolist()
+                assert one.dtype == other.dtype and not one.flags.writeable
 
 
 def test_config_of_a_regular_tree_is_small():

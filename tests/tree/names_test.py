@@ -103,23 +103,6 @@ def test_equality_and_hash_are_of_the_arrays_alone():
     assert repr(tree) == repr(bare)
 
 
-@pytest.mark.parametrize("make", [animals, odd])
-def test_names_survive(make, tmp_path):
-    tree = make()
-    expected = tree.names.tolist()
-    tree.save(tmp_path / "tree.npz")
-    config = json.loads(json.dumps(tree.get_config()))
-    for copy in (
-        Tree.load(tmp_path / "tree.npz"),
-        Tree.from_config(config),
-        *(
-            pickle.loads(pickle.dumps(tree, protocol))
-            for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
-        ),
-    ):
-        assert copy == tree and copy.names.tolist() == expected
-
-
 def test_a_layer_keeps_names():
     layer = layers.HierarchicalSoftmax(animals())
     config = json.loads(json.dumps(layer.get_config()))

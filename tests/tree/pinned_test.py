@@ -1,9 +1,6 @@
 """Pinned trees: what they are made of, keep, refuse, and cost."""
 
-import copy
 import io
-import json
-import pickle
 import re
 
 import ml_dtypes
@@ -44,21 +41,6 @@ def test_what_changes_and_what_does_not(name):
         assert pinned.names.tolist() == tree.names.tolist()
         assert pinned.expand().names.tolist() == tree.names.tolist()
     assert repr(pinned) == repr(tree)[:-1] + ", pinned=True)"
-
-
-@pytest.mark.parametrize("name", BINARY)
-def test_saved_and_loaded(name, tmp_path):
-    tree = BINARY[name]().pin()
-    tree.save(tmp_path / "tree.npz")
-    config = json.loads(json.dumps(tree.get_config()))
-    for loaded in (
-        Tree.load(tmp_path / "tree.npz"),
-        Tree.from_config(config),
-        pickle.loads(pickle.dumps(tree)),
-        copy.deepcopy(tree),
-    ):
-        assert loaded == tree and loaded.pinned
-        assert (loaded.names is None) == (tree.names is None)
 
 
 def test_files_of_other_trees_are_what_they_were(tmp_path):

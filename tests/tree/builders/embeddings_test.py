@@ -247,36 +247,30 @@ def test_the_seed_decides():
     )
 
 
-PROGRAM = """
-import numpy as np
-from tf_hsm import Tree
-rng = np.random.default_rng(0)
-vectors = rng.standard_normal((4000, 48)).astype(np.float32)
-found = hash(Tree.from_embeddings(vectors, branching=[60, 70]))
-"""
-
-
-def test_threads_do_not_matter():
+def test_threads_do_not_matter(tmp_path):
     """Here there are as many as cores or as told, in another process not."""
+    vectors = normal(4000, 48).astype(np.float32)
+    np.save(tmp_path / "vectors.npy", vectors)
     variables = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
     here_one = len(os.sched_getaffinity(0)) == 1 or "1" in map(
         os.environ.get, variables
     )
     threads = "5" if here_one else "1"
-    output = subprocess.run(
-        [sys.executable, "-c", PROGRAM + "print(found)"],
+    flags = ["--branching=60,70", "--output=tree.npz"]
+    # The command does not import TensorFlow for it.
+    build = ["-m", "tf_hsm", "tree", "build", "embeddings:vectors.npy", *flags]
+    subprocess.run(
+        [sys.executable, *build],
         env={
             **os.environ,
             **dict.fromkeys(variables, threads),
             "PYTHONPATH": os.pathsep.join(sys.path),
         },
+        cwd=tmp_path,
         check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    here = {}
-    exec(PROGRAM, here)
-    assert int(output.split()[-1]) == here["found"]
+    )
+    here = Tree.from_embeddings(vectors, branching=[60, 70])
+    assert Tree.load(tmp_path / "tree.npz") == here
 
 
 def test_parts_of_a_large_problem(monkeypatch):
