@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import forests
+from tests.support.pairs import all_pairs
 from tf_hsm.ops import visited_rows
 from tf_hsm.ops.error_bound import ErrorBound
 
@@ -41,37 +42,34 @@ def kept(weights, mode, as_array=False):
     return rows
 
 
-def logits(tree, weights, biases, x, cap=None):
-    """Returns the logits of all rows, in float64."""
-    z = weights.astype("float64") @ x.astype("float64")
+def logits(tree, weights, biases, inputs, cap=None):
+    """Returns the logits of all rows `[B, R]`, in float64."""
+    z = inputs.astype("float64") @ weights.astype("float64").T
     if biases is not None:
         z = z + biases
     if cap is not None:
         z = cap * np.tanh(z / cap)
     if tree.pinned:
-        z = np.stack([z, np.zeros_like(z)], 1).reshape(-1)
+        z = np.stack([z, np.zeros_like(z)], 2).reshape(len(z), -1)
     return z
 
 
-def brute_force(tree, weights, biases, x, kind, cap=None, starts=None):
-    """Log-probabilities of all classes for one input, one class at a time."""
-    z = logits(tree, weights, biases, x, cap)
-    steps = -np.logaddexp(0, -z)
-    if kind == "softmax":
-        offsets = tree.group_offsets
-        for first, last in itertools.pairwise(offsets):
-            group = z[first:last]
-            steps[first:last] = group - np.logaddexp.reduce(group)
-    found = np.zeros(tree.num_classes)
-    for c, row in enumerate(tree.class_rows):
-        while row >= 0:
-            group = tree.row_groups[row]
-            found[c] += steps[row]
-            row = tree.group_parents[group]
-        if starts is not None:
+def brute_force(tree, weights, biases, inputs, kind, cap=None, starts=None):
+    """Log-probabilities `[B, N]` of all classes, one group at a time."""
+    z = logits(tree, weights, biases, inputs, cap)
+    of_rows = -np.logaddexp(0, -z)
+    for group, ends in enumerate(itertools.pairwise(tree.group_offsets)):
+        rows = slice(*ends)
+        if kind == "softmax":
+            total = np.logaddexp.reduce(z[:, rows], 1, keepdims=True)
+            of_rows[:, rows] = z[:, rows] - total
+        above = tree.group_parents[group]
+        if above >= 0:
+            of_rows[:, rows] += of_rows[:, [above]]
+        elif starts is not None:
             root = np.searchsorted(tree.root_groups, group)
-            found[c] += starts[root]
-    return found
+            of_rows[:, rows] += starts[:, [root]]
+    return of_rows[:, tree.class_rows]
 
 
 def error_bound(tree, weights, decoded, x, kind):
@@ -105,13 +103,12 @@ def ask(kind, *args, **options):
     return tf_hsm.label_tree_top_k(*args, **options)
 
 
-def cases():
-    return [
-        (name, kind)
-        for name in TREES
-        for kind in KINDS
-        if kind == "softmax" or not TREES[name].pinned
-    ]
+CASES = [
+    (name, kind)
+    for name in TREES
+    for kind in KINDS
+    if kind == "softmax" or not TREES[name].pinned
+]
 
 
 def check(tree, weights, biases, inputs, found, k, kind, allowed=None, **how):
@@ -120,19 +117,7 @@ def check(tree, weights, biases, inputs, found, k, kind, allowed=None, **how):
     Returns:
       The exact log-probabilities `[B, N]`.
     """
-    exact = np.stack(
-        [
-            brute_force(
-                tree,
-                weights,
-                biases,
-                x,
-                kind,
-                **{name: each[i] for name, each in how.items()},
-            )
-            for i, x in enumerate(inputs)
-        ]
-    )
+    exact = brute_force(tree, weights, biases, inputs, kind, **how)
     ranked = exact
     if allowed is not None:
         ranked = np.full_like(exact, -np.inf)
@@ -155,10 +140,11 @@ def check(tree, weights, biases, inputs, found, k, kind, allowed=None, **how):
     return exact
 
 
-@pytest.mark.parametrize("as_array", [False, True])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("name", "kind"), cases())
-def test_certain_answers_are_right(name, kind, mode, as_array):
+@pytest.mark.parametrize(
+    "case, mode, as_array", all_pairs(CASES, MODES, [False, True])
+)
+def test_certain_answers_are_right(case, mode, as_array):
+    name, kind = case
     tree = TREES[name]
     counts = {False: 0, True: 0}
     for width, seed in ((3, 1), (65, 2)):
@@ -181,7 +167,7 @@ def test_certain_answers_are_right(name, kind, mode, as_array):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("name", "kind"), cases())
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_the_bound_is_the_scalar_bound(name, kind, mode):
     tree = TREES[name]
     weights, biases, inputs = drawn(tree, 65)
@@ -191,13 +177,13 @@ def test_the_bound_is_the_scalar_bound(name, kind, mode):
     found, is_safe = bound.at(inputs, biases)
     assert is_safe.numpy().all()
     decoded = rows.numpy()
-    for x, error in zip(inputs, found.numpy(), strict=True):
-        expected = error_bound(tree, weights, decoded, x, kind)
+    exact = brute_force(tree, weights, biases, inputs, kind)
+    moved = brute_force(tree, decoded, biases, inputs, kind)
+    for i, error in enumerate(found.numpy()):
+        expected = error_bound(tree, weights, decoded, inputs[i], kind)
         # Beyond it, there is rounding alone.
         assert expected <= error < expected * 1.01 + 5e-3
-        exact = brute_force(tree, weights, biases, x, kind)
-        moved = brute_force(tree, decoded, biases, x, kind)
-        assert abs(exact - moved).max() <= expected * (1 + 1e-9)
+        assert abs(exact[i] - moved[i]).max() <= expected * (1 + 1e-9)
 
 
 def test_a_class_that_the_codes_rank_last():
@@ -323,7 +309,7 @@ def test_soft_caps_and_no_biases():
         found = tf_hsm.hierarchical_softmax_top_k(
             rows, None, inputs, tree, 2, rescore=9, logit_soft_cap=3.0
         )
-        check(tree, weights, None, inputs, found, 2, "softmax", cap=[3.0] * 40)
+        check(tree, weights, None, inputs, found, 2, "softmax", cap=3.0)
         assert found.certain.numpy().any()
 
 
@@ -429,10 +415,12 @@ def other_codes(rows, mode, way, folder):
         tf.train.Checkpoint(rows=rows).read(path).assert_consumed()
 
 
-@pytest.mark.parametrize("as_array", [False, True])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", ["assign", "checkpoint", "array", "graph"])
+@pytest.mark.parametrize(
+    "way, kind, mode, as_array",
+    all_pairs(
+        ["assign", "checkpoint", "array", "graph"], KINDS, MODES, [False, True]
+    ),
+)
 def test_nothing_is_certain_with_other_codes(
     way, kind, mode, as_array, tmp_path
 ):

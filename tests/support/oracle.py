@@ -1,4 +1,4 @@
-"""The loss and its gradients in float64 NumPy, one example and group at a time.
+"""The loss and its gradients in float64 NumPy, one row of the paths at a time.
 
 Written as the formulas of docs/math.md read, with no regard for speed, and
 beside each result a bound on the rounding error of an implementation.
@@ -194,43 +194,48 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
     value, magnitude = Result.zeros(problem), Result.zeros(problem)
     bound = Result.zeros(problem)
     terms = np.zeros(len(x))
+    # Each row of a path, with all examples on whose paths it is.
+    examples = {}
     for i, label in enumerate(problem.labels):
-        if label == ignore_class:
-            continue
-        for row in path_rows(tree, label):
-            rows = _siblings(tree, row)
-            z = w[rows] @ x[i] + b[rows]
-            on_path = np.arange(rows.start, rows.stop) == row
-            largest = z.max()
-            lse = largest + np.log(np.exp(z - largest).sum())
-            p = np.exp(z - lse)
-            shares = np.full(len(z), 1 / len(z))
-            if problem.smoothing_prior is not None:
-                shares = problem.smoothing_prior[rows].astype(np.float64)
-            target = (1 - s) * on_path + s * shares
-            dz = upstream[i] * (p - target)
-            value.loss[i] += lse - target @ z
-            value.dx[i] += dz @ w[rows]
-            value.dw[rows] += np.outer(dz, x[i])
-            value.db[rows] += dz
+        if label != ignore_class:
+            for row in path_rows(tree, label):
+                examples.setdefault(row, []).append(i)
+    for row, its in examples.items():
+        rows = _siblings(tree, row)
+        xs, above = x[its], upstream[its, np.newaxis]
+        z = xs @ w[rows].T + b[rows]
+        on_path = np.arange(rows.start, rows.stop) == row
+        largest = z.max(1, keepdims=True)
+        lse = largest + np.log(np.exp(z - largest).sum(1, keepdims=True))
+        p = np.exp(z - lse)
+        size = z.shape[1]
+        shares = np.full(size, 1 / size)
+        if problem.smoothing_prior is not None:
+            shares = problem.smoothing_prior[rows].astype(np.float64)
+        target = (1 - s) * on_path + s * shares
+        dz = above * (p - target)
+        value.loss[its] += lse[:, 0] - z @ target
+        value.dx[its] += dz @ w[rows]
+        value.dw[rows] += dz.T @ xs
+        value.db[rows] += dz.sum(0)
 
-            size = len(z)
-            z_magnitude = (abs(w[rows]) @ abs(x[i]) + abs(b[rows])).max()
-            z_error = ((len(x[i]) + 1) * u + 2 * v) * z_magnitude
-            e = 2 * z_error + (size + 8 + np.ptp(z)) * u
-            dz_error = abs(upstream[i]) * (e * p + u * on_path)
-            dz_error += 2 * (u + v) * abs(dz)
-            dz_error += 2 * v * abs(upstream[i]) * p + tiny
-            mean_error = s * (size + 8) * u
-            dz_error += abs(upstream[i]) * mean_error * (on_path + shares)
-            terms[i] += size
-            magnitude.dx[i] += abs(dz) @ abs(w[rows])
-            magnitude.dw[rows] += np.outer(abs(dz), abs(x[i]))
-            magnitude.db[rows] += abs(dz)
-            bound.loss[i] += e + mean_error * z_magnitude
-            bound.dx[i] += dz_error @ abs(w[rows])
-            bound.dw[rows] += np.outer(dz_error, abs(x[i]))
-            bound.db[rows] += dz_error
+        z_magnitude = abs(xs) @ abs(w[rows]).T + abs(b[rows])
+        z_magnitude = z_magnitude.max(1, keepdims=True)
+        z_error = ((xs.shape[1] + 1) * u + 2 * v) * z_magnitude
+        e = 2 * z_error + (size + 8 + np.ptp(z, 1, keepdims=True)) * u
+        dz_error = abs(above) * (e * p + u * on_path)
+        dz_error += 2 * (u + v) * abs(dz)
+        dz_error += 2 * v * abs(above) * p + tiny
+        mean_error = s * (size + 8) * u
+        dz_error += abs(above) * mean_error * (on_path + shares)
+        terms[its] += size
+        magnitude.dx[its] += abs(dz) @ abs(w[rows])
+        magnitude.dw[rows] += abs(dz).T @ abs(xs)
+        magnitude.db[rows] += abs(dz).sum(0)
+        bound.loss[its] += (e + mean_error * z_magnitude)[:, 0]
+        bound.dx[its] += dz_error @ abs(w[rows])
+        bound.dw[rows] += dz_error.T @ abs(xs)
+        bound.db[rows] += dz_error.sum(0)
     half_ulp = unit_roundoff(dtype) if dtype != accumulator(dtype) else 0.0
     bound.loss[:] += (tree.depth + 1) * u * value.loss
     bound.dx[:] += terms[:, np.newaxis] * u * magnitude.dx
