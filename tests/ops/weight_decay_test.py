@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import embedding_training, oracle
 from tests.support.keras_rules import CASES, make
+from tests.support.pairs import all_pairs
 from tests.support.training import (
     assert_near,
     draw_indices,
@@ -112,9 +113,10 @@ def test_decay_of_touched_rows(rule, excluded):
         np.testing.assert_array_equal(mine[others], start[others])
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize("tree", [TREE, PINNED], ids=["rows", "pinned"])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "rule, dtype, tree",
+    all_pairs(list(OPTIMIZERS), list(TOLERANCES), [TREE, PINNED]),
+)
 def test_several_steps_as_in_two(rule, tree, dtype):
     results = []
     for step, rounding in zip(WAYS, [NEAREST, {}], strict=True):
