@@ -31,19 +31,31 @@ def expectation(loss, tree, problem, ignore_class=None):
 
 
 @pytest.mark.parametrize(
-    "name, loss, shape, dtype, parameter",
+    "name, loss, shape, dtype, parameter, label_dtype, graph",
     all_pairs(
         trees.KINDS,
         LOSSES,
         [(1, 1), (7, 5), (17, 33)],
         [np.float64, np.float32],
         [tf.Variable, tf.constant],
+        [np.int64, np.int32],
+        [False, True],
     ),
 )
-def test_agrees_with_the_oracle(loss, name, shape, dtype, parameter):
+def test_agrees_with_the_oracle(
+    loss, name, shape, dtype, parameter, label_dtype, graph
+):
     tree = trees.CATALOGUE[name]()
     problem = problem_for(loss, tree, *shape, dtype)
-    actual = dense(evaluate(loss, tree, problem, parameter=parameter))
+    result = evaluate(
+        loss,
+        tree,
+        problem,
+        parameter=parameter,
+        label_dtype=label_dtype,
+        graph=graph,
+    )
+    actual = dense(result)
     assert_within(actual, *expectation(loss, tree, problem))
 
 
@@ -104,27 +116,6 @@ def test_wrong_types(loss):
             losses(labels)
     with pytest.raises(TypeError, match=r"inputs must be floats.* string"):
         losses([1], [["a", "b"]])
-
-
-@pytest.mark.parametrize(
-    "loss, name, parameter",
-    all_pairs(LOSSES, ["two_level_100", "random"], [tf.constant, tf.Variable]),
-)
-def test_a_graph_gives_what_eager_gives(loss, name, parameter):
-    tree = trees.CATALOGUE[name]()
-    problem = problem_for(loss, tree, 5, 3, np.float32)
-    actual = dense(
-        evaluate(
-            loss,
-            tree,
-            problem,
-            parameter=parameter,
-            label_dtype=np.int32,
-            ignore_class=-1,
-            graph=True,
-        )
-    )
-    assert_within(actual, *expectation(loss, tree, problem))
 
 
 @pytest.mark.parametrize("scale", [100.0, 1e4])

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.support.pairs import all_pairs
 from tf_hsm import Tree, layers, metrics, optimizers
 
 N, WIDTH = 30, 6
@@ -31,12 +32,10 @@ HEADS = {
 }
 
 
-def make_model(head, form, own, labels_shape, **compiling):
+def make_model(head, form, own, labels_shape, eager=True, **compiling):
     """A model; an endpoint has the losses and the hidden vectors as outputs."""
-    inputs, labels = (
-        keras.Input([WIDTH]),
-        keras.Input(labels_shape, dtype="int32"),
-    )
+    inputs = keras.Input([WIDTH])
+    labels = keras.Input(labels_shape, dtype="int32")
     shares = keras.Input(labels_shape)
     if form == "compile":
         model = keras.Model(inputs, head(inputs))
@@ -47,38 +46,48 @@ def make_model(head, form, own, labels_shape, **compiling):
         model = keras.Model([inputs, *given], outputs)
         compiling = {kind: [None, its] for kind, its in compiling.items()}
     optimizer = "sgd" if own else keras.optimizers.SGD(20.0)
-    model.compile(optimizer, **compiling)
+    model.compile(optimizer, run_eagerly=eager, **compiling)
     return model
 
 
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("form", ["compile", "endpoint"])
-@pytest.mark.parametrize("name", HEADS)
-def test_the_most_probable_classes(name, form, own):
+@pytest.mark.parametrize(
+    "name, form, own, eager",
+    [
+        ("sampled", form, False, form == "compile")
+        for form in ("compile", "endpoint")
+    ]
+    + all_pairs(
+        ["hierarchical", "adaptive", "label_tree"],
+        ["compile", "endpoint"],
+        [False, True],
+        [False, True],
+    ),
+)
+def test_the_most_probable_classes(name, form, own, eager):
     """One step, which is so long that it changes them."""
     kind = metrics.TopKAccuracy
     if name == "label_tree":
         kind = metrics.PrecisionAtK
-    check_after_the_step(name, form, own, kind, 3)
+    check_after_the_step(name, form, own, kind, 3, eager)
 
 
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("name", ["hierarchical", "label_tree"])
+@pytest.mark.parametrize(
+    "name, own", [("hierarchical", False), ("label_tree", True)]
+)
 def test_the_reciprocal_rank(name, own):
     """With more places than classes, and a search of its own."""
-    check_after_the_step(name, "compile", own, metrics.MeanReciprocalRank, 1000)
+    kind = metrics.MeanReciprocalRank
+    check_after_the_step(name, "compile", own, kind, 1000, eager=True)
 
 
-def check_after_the_step(name, form, own, kind, k):
+def check_after_the_step(name, form, own, kind, k, eager):
     """A metric of `fit` is that of `evaluate` after the step, not before."""
-    if name == "sampled" and own:
-        pytest.skip("has no optimizer of its own")
     keras.utils.set_random_seed(0)
     options = {"optimizer": optimizers.SGD(20.0)} if own else {}
     head = HEADS[name](**options)
     x, y = X, SEVERAL if name == "label_tree" else Y
     model = make_model(
-        head, form, own, y.shape[1:], weighted_metrics=[kind(head, k)]
+        head, form, own, y.shape[1:], eager, weighted_metrics=[kind(head, k)]
     )
     if form == "endpoint":
         x, y = [X, y], [y, y]
@@ -126,6 +135,7 @@ def test_outputs_with_other_names_than_the_heads(kind):
         keras.optimizers.SGD(20.0),
         losses,
         weighted_metrics={"word": [metrics.TopKAccuracy(head, 3)]},
+        run_eagerly=True,
     )
     check_training(model, X, y, "top_3")
 

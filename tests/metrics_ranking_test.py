@@ -126,18 +126,6 @@ def test_propensity_scored_precision(k, several):
     np.testing.assert_allclose(found, gained / possible, rtol=1e-6)
 
 
-def test_equals_scikit_learn():
-    """Where it is installed."""
-    sklearn_metrics = pytest.importorskip("sklearn.metrics")
-    head = make("HierarchicalSoftmax", dtype="float64", several_labels=True)
-    metric = metrics.NDCGAtK(head, 4, dtype="float64")
-    found = evaluated(head, metric, SEVERAL)
-    is_label = (SEVERAL[:, :, np.newaxis] == np.arange(N)).any(1)
-    scores = np.float64(head.log_probs(X))
-    wanted = sklearn_metrics.ndcg_score(is_label, scores, k=4)
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
-
-
 def test_ties_have_the_order_of_the_search():
     """All classes are alike: class c has the rank c + 1."""
     head = make(

@@ -141,13 +141,14 @@ def test_metrics_of_keras(metric, form, kind, eager):
 def test_metrics_of_an_earlier_compile():
     """Keras keeps them where `compile` is given none."""
     tokens, labels = models.make_data(4)
-    model = models.compile_form(compiling={"metrics": ["accuracy"]})
+    eager = {"run_eagerly": True}
+    model = models.compile_form(compiling={"metrics": ["accuracy"], **eager})
     head = models.head_of(model)
     for metrics in (None, [TopKAccuracy(head, 1), "accuracy"]):
-        model.compile(models.sgd(), model.loss, metrics=metrics)
+        model.compile(models.sgd(), model.loss, metrics=metrics, **eager)
         with pytest.raises(ValueError, match=r"metrics=\[\] drops"):
             model.fit(tokens, labels, verbose=0)
-    model.compile(models.sgd(), model.loss, metrics=[])
+    model.compile(models.sgd(), model.loss, metrics=[], **eager)
     model.fit(tokens, labels, verbose=0)
 
 
@@ -188,6 +189,7 @@ def test_metrics_of_other_outputs():
             models.sgd(),
             loss={"head": head.loss, "value": "mse"},
             metrics=metrics,
+            run_eagerly=True,
         )
         y = {"head": np.arange(8), "value": np.ones(8)}
         if wrong:

@@ -76,22 +76,31 @@ def check_goes_on(model, form, change):
     assert losses[-1] < losses[0]
 
 
-@both
 @pytest.mark.parametrize(
-    "rule, form", zip(["rowwise_adagrad", "lazy_adam"], FORMS, strict=True)
-)
-def test_goes_on_in_place(name, rule, form):
-    check_goes_on(make_model(form, rule), form, CHANGES[name])
-
-
-@both
-@pytest.mark.parametrize(
-    "optimizer, form, eager",
+    "name, rule, form, eager",
     [
-        ("rowwise_adagrad", "compile", True),
-        ("momentum", "endpoint", False),
-        ("scaled", "compile", False),
-        ("keras_nadam", "endpoint", True),
+        ("grow", "rowwise_adagrad", FORMS[0], False),
+        ("prune", "rowwise_adagrad", FORMS[0], True),
+        ("grow", "lazy_adam", FORMS[1], True),
+        ("prune", "lazy_adam", FORMS[1], False),
+    ],
+)
+def test_goes_on_in_place(name, rule, form, eager):
+    model = make_model(form, rule, compiling={"run_eagerly": eager})
+    check_goes_on(model, form, CHANGES[name])
+
+
+@pytest.mark.parametrize(
+    "name, optimizer, form, eager",
+    [
+        ("grow", "rowwise_adagrad", "compile", True),
+        ("prune", "rowwise_adagrad", "compile", True),
+        ("grow", "momentum", "endpoint", True),
+        ("prune", "momentum", "endpoint", False),
+        ("grow", "scaled", "compile", False),
+        ("prune", "scaled", "compile", True),
+        ("grow", "keras_nadam", "endpoint", True),
+        ("prune", "keras_nadam", "endpoint", True),
     ],
 )
 def test_goes_on_with_the_optimizer_of_the_model(name, optimizer, form, eager):
