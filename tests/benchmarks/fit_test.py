@@ -98,6 +98,8 @@ def test_answers_are_those_of_the_trained_model(name, is_bag):
     head = heads.layer(name, task, seed=0)
     candidate = heads.attach(head, contexts, hidden, 0.1)
     x, y = task.contexts + 1, task.labels
+    # Graphs take longer to make than these steps.
+    candidate.model.run_eagerly = candidate.answers.run_eagerly = True
     before = candidate.model.evaluate(x, y, verbose=0)
     candidate.model.fit(x, y, epochs=5, verbose=0)
     after = candidate.model.evaluate(x, y, verbose=0)

@@ -207,28 +207,16 @@ def test_calibrate(capsys, monkeypatch):
         ("build two_level --num_classes=0 --output=t", "num_classes is 0"),
         ("build huffman --num_classes=-1 --output=t", "counts is empty"),
         ("build huffman:x --num_classes=3 --output=t", "not 'x'"),
-        ("build huffman:1 --num_classes=3 --output=t", "branching is 1"),
-        ("build adaptive:9 --num_classes=3 --output=t", "cutoffs[0] is 9"),
         ("build adaptive:1.5 --num_classes=3 --output=t", "a cutoff is an"),
-        ("build adaptive --tail=x --num_classes=3 --output=t", "tail is 'x'"),
         ("build embeddings --output=t", "embeddings:FILE.npy"),
         ("build embeddings:words.txt --output=t", "words.txt is not an .npy"),
         ("build embeddings:short.npy --output=t", "short.npy is no array"),
-        ("build embeddings:counts.npy --output=t", "vectors must have rank 2"),
         ("build paths --output=t", "paths needs a file"),
         ("build paths:hole.txt --output=t", "hole.txt, line 2 is empty"),
         ("build paths:none.txt --output=t", "No such file"),
-        (
-            "build paths:latin.txt --output=t",
-            "latin.txt, line 1 is not a text in UTF-8",
-        ),
         ("inspect none.npz", "No such file or directory: none.npz"),
         ("inspect words.txt", "cannot load 'words.txt' as a tf_hsm.Tree"),
         ("inspect two_level --counts=empty.txt", "empty.txt is empty"),
-        ("inspect two_level --counts=word.txt", "line 2 is 'b'; it must be a"),
-        ("inspect two_level --counts=mixed.txt", "'b 2'; it must be a count"),
-        ("inspect two_level --counts=less.txt", "line 2 is '-1'; it must be"),
-        ("inspect two_level --counts=short.npy", "short.npy is no array"),
         ("inspect two_level --counts=vectors.npy", "counts must have rank 1"),
         ("inspect two_level --counts=.", "Is a directory"),
         (
@@ -239,14 +227,12 @@ def test_calibrate(capsys, monkeypatch):
             "inspect paths:word.txt --counts=counts.npy",
             "paths:word.txt has 2 classes, but --counts has 5",
         ),
-        ("inspect two_level --num_classes=3 --batch=0", "batch is 0"),
         (
             "build huffman:pinned --num_classes=1 --output=t",
             "group 0 has 1 rows; every group of a pinned tree has two",
         ),
         ("plot two_level --num_classes=3 --output=t", "suffix must be one of"),
         (f"build two_level --num_classes={10**12} --output=t", "45,000.0 GB"),
-        (f"compare huffman --num_classes={10**12}", "70,000.0 GB of memory"),
         (
             "build two_level --num_classes=3 --output=a/b",
             "the folder of the file does not exist: a/b",
@@ -264,7 +250,6 @@ def test_calibrate(capsys, monkeypatch):
         ),
         # What argparse finds.
         ("build two_level", "arguments are required: --output"),
-        ("compare --num_classes=x", "invalid int value: 'x'"),
         ("compare --counts=a --num_classes=3", "not allowed with argument"),
         ("compare --count=a", "unrecognized arguments: --count=a"),
         ("prune", "invalid choice: 'prune'"),
@@ -274,13 +259,10 @@ def test_errors_are_one_line(capsys, arguments, message, folder):
     (folder / "short.npy").write_bytes(
         (folder / "vectors.npy").read_bytes()[:99]
     )
-    (folder / "latin.txt").write_bytes("caf\xe9".encode("latin-1"))
     for name, text in (
         ("hole.txt", "a\n\nb"),
         ("empty.txt", "\n\n"),
         ("word.txt", "a 1\nb"),
-        ("mixed.txt", "1\nb 2"),
-        ("less.txt", "1\n-1"),
     ):
         write(name, text)
     (folder / "full").mkdir()

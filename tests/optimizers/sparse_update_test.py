@@ -43,10 +43,14 @@ def op_types(function, *args):
     return {node.op for node in nodes}
 
 
-@every_rule
+SIZES = [(7, 3000, 33), (70_001, 5000, 40), (3000, 3000, 300), (1, 1, 1)]
+
+
 @pytest.mark.parametrize(
-    "rows, count, width",
-    [(1, 1, 1), (7, 3000, 33), (70_001, 5000, 40), (3000, 3000, 300)],
+    "rule, rows, count, width",
+    # The sort and the division of work are the same for all rules.
+    [(rule, *SIZES[0]) for rule in MAKE]
+    + [(rule, *SIZES[1 + i % 3]) for i, rule in enumerate(MAKE)],
 )
 def test_many_rows(rule, rows, count, width):
     """More than one digit of the sort, and more than one work item."""

@@ -2,13 +2,14 @@
 
 import keras
 
+from tests.support.pairs import all_pairs
 from tf_hsm import optimizers
 
 RMSPROP = [
     {"rho": rho, "momentum": momentum, "centered": centered, "epsilon": epsilon}
-    for rho, epsilon in ((0.9, 1e-7), (0.75, 0.01))
-    for momentum in (0.0, 0.5)
-    for centered in (False, True)
+    for (rho, epsilon), momentum, centered in all_pairs(
+        [(0.75, 0.01), (0.9, 1e-7)], [0.5, 0.0], [True, False]
+    )
 ]
 # Keras rounds these of Adam and Lion, and the weight decay, to float32.
 BETAS = {"beta_1": 0.75, "beta_2": 0.875}
@@ -16,7 +17,7 @@ DECAY = {"weight_decay": 0.25}
 # The names of the classes here and in Keras, and their options.
 CASES = [
     *(("RMSprop", "RMSprop", options) for options in RMSPROP),
-    ("RMSprop", "RMSprop", RMSPROP[-1] | DECAY),
+    ("RMSprop", "RMSprop", RMSPROP[0] | DECAY),
     ("Lion", "Lion", BETAS),
     ("Lion", "Lion", BETAS | DECAY),
     ("LazyAdam", "Adam", BETAS),

@@ -2,6 +2,8 @@
 
 import itertools
 
+import numpy as np
+
 
 def all_pairs(*parameters):
     """Cases in which any two values of two parameters meet.
@@ -18,19 +20,21 @@ def all_pairs(*parameters):
         A list of tuples with a value of each parameter; for two of them,
         the product of their values.
     """
-    indices = [range(len(values)) for values in parameters]
-    size = min(2, len(parameters))
-    product = [
-        (case, set(itertools.combinations(enumerate(case), size)))
-        for case in itertools.product(*indices)
-    ]
+    sizes = [len(values) for values in parameters]
+    pairs = list(itertools.combinations(range(len(sizes)), min(2, len(sizes))))
+    # How many pairs of each case no chosen case has.
+    missing = np.full(sizes, len(pairs), np.int32)
     chosen, covered = [], set()
-    while True:
-        case, pairs = max(product, key=lambda entry: len(entry[1] - covered))
-        if chosen and pairs <= covered:
-            break
+    while missing.any():
+        case = np.unravel_index(missing.argmax(), sizes)
+        for pair in pairs:
+            at = tuple(
+                case[i] if i in pair else slice(None) for i in range(len(sizes))
+            )
+            if (key := (pair, *(case[i] for i in pair))) not in covered:
+                covered.add(key)
+                missing[at] -= 1
         chosen.append(
             tuple(values[i] for values, i in zip(parameters, case, strict=True))
         )
-        covered |= pairs
     return chosen
