@@ -4,6 +4,8 @@ A head with an optimizer of its own is compared with the same head that the
 optimizer of the model trains, by plain SGD.
 """
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -40,6 +42,7 @@ def model_of(head, frozen=False):
     return keras.Sequential([*body, head])
 
 
+@functools.cache
 def fitted(optimizer=sgd, frozen=False):
     """Returns the losses of two epochs and the weights after them."""
     keras.utils.set_random_seed(0)

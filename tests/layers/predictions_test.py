@@ -18,52 +18,29 @@ def test_methods_are_the_functions(use_bias):
     classes = rng.integers(models.NUM_CLASSES, size=[3, models.STEPS, 4])
     head = models.make_head(use_bias=use_bias, bias_initializer="random_normal")
     head.build(x.shape)
-    own = (head.kernel, head.bias)
-    for nodes in (False, True):
-        np.testing.assert_array_equal(
-            head.log_probs(x, nodes=nodes),
-            tf_hsm.hierarchical_softmax_log_probs(
-                *own, x, models.TREE, nodes=nodes
-            ),
-        )
-    np.testing.assert_array_equal(
-        head.log_prob(classes, x),
-        tf_hsm.hierarchical_softmax_log_prob(*own, classes, x, models.TREE),
-    )
-    bounds = np.full([3, models.STEPS], -2.0, "f4")
-    options = {"beam_width": 2, "return_pruned": True, "bounds": bounds}
-    for mine, theirs in zip(
-        head.top_k(x, 3, **options),
-        tf_hsm.hierarchical_softmax_top_k(*own, x, models.TREE, 3, **options),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(mine, theirs)
     lists = rng.integers(-1, models.NUM_CLASSES, size=[3, models.STEPS, 9])
-    options = {"allowed": lists, "renormalize": True}
-    for mine, theirs in zip(
-        head.top_k(x, 3, **options),
-        tf_hsm.hierarchical_softmax_top_k(*own, x, models.TREE, 3, **options),
-        strict=True,
+    masks = {"allowed": lists, "renormalize": True}
+    beams = {"beam_width": 2, "return_pruned": True}
+    draws = {"seed": 3, "temperature": 2.0, "top_k": 9, "top_p": 0.8}
+    bounds = np.full([3, models.STEPS], -2.0, "f4")
+    for name, options in (
+        ("log_probs", {}),
+        ("log_probs", {"nodes": True}),
+        ("log_prob", {"classes": classes}),
+        ("log_prob", {"classes": classes, "nodes": True}),
+        ("log_prob", {"classes": classes, **masks}),
+        ("top_k", {"k": 3, "bounds": bounds, **beams}),
+        ("top_k", {"k": 3, **masks}),
+        ("sample", {"num_samples": 7, "allowed": lists, **draws}),
     ):
-        np.testing.assert_array_equal(mine, theirs)
-    for its in (options, {"nodes": True}):
-        np.testing.assert_array_equal(
-            head.log_prob(classes, x, **its),
-            tf_hsm.hierarchical_softmax_log_prob(
-                *own, classes, x, models.TREE, **its
+        function = getattr(tf_hsm, f"hierarchical_softmax_{name}")
+        tf.nest.map_structure(
+            np.testing.assert_array_equal,
+            getattr(head, name)(inputs=x, **options),
+            function(
+                head.kernel, head.bias, inputs=x, tree=models.TREE, **options
             ),
         )
-    options = {
-        "allowed": lists,
-        "seed": 3,
-        "temperature": 2.0,
-        "top_k": 9,
-        "top_p": 0.8,
-    }
-    np.testing.assert_array_equal(
-        head.sample(x, 7, **options),
-        tf_hsm.hierarchical_softmax_sample(*own, x, models.TREE, 7, **options),
-    )
     np.testing.assert_array_equal(
         head.predict_class(x), np.argmax(head.log_probs(x), -1)
     )

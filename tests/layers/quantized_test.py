@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support.pairs import all_pairs
 
 N, WIDTH = 300, 65
 RNG = np.random.default_rng(3)
@@ -35,9 +36,8 @@ def trained(make, **options):
     model = keras.Sequential(
         [keras.Input([WIDTH]), keras.layers.Dense(WIDTH), head]
     )
-    model.compile(
-        "adam", loss=head.loss, metrics=[tf_hsm.metrics.Perplexity(head)]
-    )
+    metrics = [tf_hsm.metrics.Perplexity(head)]
+    model.compile("adam", loss=head.loss, metrics=metrics, run_eagerly=True)
     model.fit(X, Y, epochs=3, verbose=0)
     return model, head
 
@@ -46,9 +46,10 @@ def hidden(model):
     return model.layers[0](X)
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("optimizer", [None, "rowwise_adagrad"])
+@pytest.mark.parametrize(
+    "mode, name, optimizer",
+    all_pairs(["int8", "int4"], [*LAYERS], [None, "rowwise_adagrad"]),
+)
 def test_answers_and_files(mode, name, optimizer, tmp_path):
     model, head = trained(LAYERS[name], optimizer=optimizer)
     before = head.log_probs(hidden(model)).numpy()
@@ -272,8 +273,15 @@ def test_what_needs_rows_of_floats():
         head.grow(N + 5)
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-@pytest.mark.parametrize("name", ["two levels", "pinned", "no biases"])
+@pytest.mark.parametrize(
+    "mode, name",
+    [
+        ("int8", "two levels"),
+        ("int4", "two levels"),
+        ("int8", "pinned"),
+        ("int4", "no biases"),
+    ],
+)
 def test_original_rows_rank_candidates(mode, name, tmp_path):
     model, head = trained(LAYERS[name])
     expected = head.top_k(hidden(model), 3)

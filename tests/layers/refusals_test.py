@@ -56,6 +56,11 @@ def with_lora():
 COUNTS = tf_hsm.LabelCounts.of(TREE, SETS)
 # The constructor, its options, and words of the error.
 ARGUMENTS = [
+    (make_head, {"tree": 30}, "tree must be a tf_hsm.Tree, but is int"),
+    (make_head, {"tree": [[0, 1], 2]}, "be a tf_hsm.Tree, but is list"),
+    (make_head, {"ignore_class": 1.5}, "^ignore_class must be an .* is 1.5"),
+    (make_head, {"ignore_class": True}, "^ignore_class must be an integer"),
+    (make_head, {"seed": "7"}, "^seed must be an integer"),
     (make_head, {"label_smoothing": 2}, r"label_smoothing must be in \[0, 1"),
     (make_head, {"smoothing_prior": PRIOR}, "smoothing_prior is for a label_s"),
     (
@@ -252,6 +257,9 @@ CALLS = {
     ),
     "classes must be integers": lambda: make_head().log_prob(
         keras.Input([3]), SYMBOL
+    ),
+    r"last dimension of inputs.*None\)": lambda: make_head()(
+        keras.Input([5, None])
     ),
     "last dimension of inputs": lambda: make_head().log_probs(
         keras.Input([None])

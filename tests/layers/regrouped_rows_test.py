@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.pairs import all_pairs
 from tests.support.trees import CATALOGUE
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import regrouped_rows
@@ -103,9 +104,10 @@ def expected(old, new, weights, biases, inputs, use_bias):
     return tangent + found[:WIDTH].T, found[WIDTH]
 
 
-@pytest.mark.parametrize("use_bias", [True, False])
-@pytest.mark.parametrize("num_inputs", [None, 1, 3, 40])
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize(
+    "name, num_inputs, use_bias",
+    all_pairs([*TREES], [None, 1, 3, 20], [True, False]),
+)
 def test_fit(name, num_inputs, use_bias, monkeypatch):
     monkeypatch.setattr(regrouped_rows, "_BLOCK", 500)  # several blocks
     monkeypatch.setattr(regrouped_rows, "_STEPS", 0)

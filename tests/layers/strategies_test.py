@@ -85,8 +85,11 @@ def fitted(
     return model, data, history
 
 
-def results(strategy, form):
-    """What two epochs give: losses, metrics, weights, hidden vectors."""
+def results(strategy, form, asks=True):
+    """What two epochs give: losses, metrics, weights, hidden vectors.
+
+    `asks` says whether the model is evaluated and predicts then.
+    """
     make = {
         "compile": lambda: tf_hsm.optimizers.LazyAdam(0.1),
         "endpoint": models.sgd,
@@ -97,13 +100,12 @@ def results(strategy, form):
         return [Perplexity(head), *accuracies]
 
     model, data, history = fitted(strategy, form, make[form], metrics)
-    options = {"batch_size": 10, "verbose": 0}
-    return {
-        "fit": history,
-        "evaluate": model.evaluate(**data, return_dict=True, **options),
-        "predict": model.predict(data["x"], **options),
-        "weights": model.get_weights(),
-    }
+    found = {"fit": history, "weights": model.get_weights()}
+    if asks:
+        options = {"batch_size": 10, "verbose": 0}
+        found["evaluate"] = model.evaluate(**data, return_dict=True, **options)
+        found["predict"] = model.predict(data["x"], **options)
+    return found
 
 
 @functools.cache
@@ -132,7 +134,8 @@ def test_replicas_train_as_one(form):
 def test_strategies_of_one_replica(name, form):
     """Not a bit differs, though Keras builds the model otherwise."""
     one = results_without_a_strategy(form)
-    assert_same(results(STRATEGIES[name](), form), one)
+    found = results(STRATEGIES[name](), form, asks=False)
+    assert_same(found, {key: one[key] for key in found})
 
 
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
@@ -239,8 +242,9 @@ def test_a_loop_by_hand():
     assert_same(classes, head.predict_class(x))
 
 
-@pytest.mark.parametrize("form", ["compile", "endpoint"])
-@pytest.mark.parametrize("make", [models.make_head, make_adaptive])
+@pytest.mark.parametrize(
+    "make, form", [(models.make_head, "compile"), (make_adaptive, "endpoint")]
+)
 def test_in_place_on_replicas(make, form):
     """Each would update weights of its own: refused, before anything moved."""
     data = arguments(form, *models.make_data(10))

@@ -153,28 +153,6 @@ def test_frozen_head(form):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"tree": 30}, "tree must be a tf_hsm.Tree, but is int"),
-        ({"tree": [[0, 1], 2]}, "tree must be a tf_hsm.Tree, but is list"),
-        ({"ignore_class": 1.5}, "^ignore_class must be an integer, but is 1.5"),
-        ({"ignore_class": True}, "^ignore_class must be an integer"),
-        ({"seed": "7"}, "^seed must be an integer"),
-    ],
-)
-def test_wrong_arguments(options, message):
-    """Said when the layer is made, not in the first step."""
-    with pytest.raises(TypeError, match=message):
-        models.make_head(**options)
-
-
-def test_unknown_width():
-    """The kernel's shape must be known."""
-    with pytest.raises(ValueError, match=r"last dimension of inputs.*None\)"):
-        models.make_head()(keras.Input([models.STEPS, None]))
-
-
 def test_float_labels():
     """In either form, and an input that would make integers floats."""
     tokens, labels = models.make_data()

@@ -40,12 +40,7 @@ def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
 
 @pytest.mark.parametrize(
     "ignore_class, weighted, eager",
-    [
-        (None, False, True),
-        (None, True, True),
-        (4, True, False),
-        (-1, False, False),
-    ],
+    [(None, False, True), (4, True, False), (-1, False, True)],
 )
 def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
     """Masked and ignored labels count neither in the sum nor in the mean."""
@@ -78,8 +73,9 @@ def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
             np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["compile", "endpoint"])
-@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize(
+    "form, eager", [("compile", False), ("compile", True), ("endpoint", False)]
+)
 def test_labels_stay_exact_integers(form, eager, monkeypatch):
     """Keras' own losses cast y_true to float32, exact only to 2^24."""
     label = 2**53 + 1

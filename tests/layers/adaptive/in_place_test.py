@@ -10,14 +10,10 @@ import tensorflow as tf
 from tests.support import in_place_models
 from tests.support.adaptive_layers import make, make_inputs
 from tests.support.in_place_models import (
-    FORMS,
     arguments,
-    assert_trains_the_same,
-    check_no_gradient_of_log_probs,
     fit,
     head_state,
     make_adaptive,
-    random_weights,
 )
 from tests.support.models import head_of, make_data
 from tests.support.training import assert_same, layer_step
@@ -26,38 +22,6 @@ from tests.support.update_rules import OPTIMIZERS
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
 # Faster where a graph would show nothing more.
 EAGERLY = {"run_eagerly": True}
-
-
-@pytest.mark.parametrize(
-    "rule, form", list(zip(OPTIMIZERS, 3 * FORMS, strict=True))
-)
-def test_every_rule(rule, form):
-    """Masked, ignored and weighted labels among them; of a tail, a class."""
-    data = arguments(form, *make_data(), random_weights())
-    assert_trains_the_same(
-        form, rule, data, weighted=True, ignore_class=4, make=make_adaptive
-    )
-
-
-@pytest.mark.parametrize(
-    "policy, tolerance, compiling",
-    [
-        ("bfloat16", 2.0**-5, {}),
-        ("float64", 1e-12, EAGERLY),
-        ("mixed_bfloat16", 1e-2, {}),
-    ],
-)
-def test_policies(policy, tolerance, compiling):
-    """Trains as the model's optimizer does, to rounding of the weights."""
-    options = {
-        "dtype": policy,
-        "stochastic_rounding": False,
-        "compiling": compiling,
-    }
-    data = arguments("compile", *make_data())
-    assert_trains_the_same(
-        "compile", "lazy_adam", data, tolerance, make=make_adaptive, **options
-    )
 
 
 @pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
@@ -146,9 +110,3 @@ def test_variables_are_not_the_models():
     assert len(rows) == 6
     assert not {v.shape for v in model.optimizer.variables} & set(rows)
     assert {v.shape for v in head.optimizer.variables} > set(rows)
-
-
-def test_a_gradient_of_log_probs():
-    """It would train the projections and the body alone, without a word."""
-    layer = make(optimizer="sgd")
-    check_no_gradient_of_log_probs(layer, tf.constant(make_inputs(3)))
