@@ -16,7 +16,7 @@ import tf_hsm
 from tests.support import trees
 from tests.support.devices import CPUS
 from tests.support.pinned import TREES
-from tests.support.training import assert_near, assert_same, layer_step
+from tests.support.training import assert_near, layer_step
 from tf_hsm import distribute
 from tf_hsm.layers import HierarchicalSoftmax
 
@@ -49,14 +49,6 @@ def trained(head):
         labels = rng.integers(-1, head.tree.num_classes, 9)
         layer_step(head, inputs, labels)
     return head
-
-
-def state(head):
-    """Weights, and then slots, of the rows of one matrix each."""
-    stores = {}, {}
-    head.save_own_variables(stores[0])
-    head.optimizer.save_own_variables(stores[1])
-    return [np.asarray(v) for store in stores for v in store.values()]
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -166,50 +158,6 @@ def test_a_forest_that_cannot_be_pinned():
         tf_hsm.Forest(
             [0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4], pinned=True
         )
-
-
-@pytest.mark.parametrize("use_bias", [True, False])
-def test_other_numbers_of_devices(use_bias, tmp_path):
-    """Checkpoints, files and copies, with the slots, from some to others."""
-    one = trained(make_head(use_bias=use_bias))
-    wanted = state(one)
-    head = make_head(2, use_bias=use_bias)
-    assert head.kernel.shape[0] == head.plan.layout.top.num_groups
-    distribute.copy_weights(one, head)
-    assert_same(state(head), wanted)
-    for count in (3, 1, 2):
-        path = tf.train.Checkpoint(head=distribute.checkpoint(head)).save(
-            tmp_path / "saved"
-        )
-        head = trained(make_head(count, use_bias=use_bias))
-        with pytest.raises(AssertionError):
-            assert_same(state(head), wanted)
-        saved = tf.train.Checkpoint(head=distribute.checkpoint(head))
-        saved.restore(path).assert_consumed()
-        assert_same(state(head), wanted)
-    expanded = make_head(2, TREE.expand(), use_bias=use_bias)
-    with pytest.raises(ValueError, match="another tree"):
-        tf.train.Checkpoint(head=distribute.checkpoint(expanded)).restore(path)
-    with pytest.raises(ValueError, match="must have the same tree"):
-        distribute.copy_weights(head, expanded)
-
-
-def test_files_of_keras(tmp_path):
-    """A head of several devices is loaded by one of others, or of none."""
-    models = {}
-    for count in (None, 2, 3):
-        head = trained(make_head(count))
-        models[count] = keras.Sequential([keras.Input([WIDTH]), head])
-    models[2].save_weights(tmp_path / "model.weights.h5")
-    for count in (None, 3):
-        models[count].load_weights(tmp_path / "model.weights.h5")
-        assert_same(
-            state(models[count].layers[-1]), state(models[2].layers[-1])
-        )
-    models[3].save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
-    assert loaded.plan == models[3].layers[-1].plan and loaded.tree.pinned
-    assert_same(state(loaded), state(models[3].layers[-1]))
 
 
 def test_one_device_at_a_time():

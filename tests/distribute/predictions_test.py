@@ -9,25 +9,19 @@ import tensorflow as tf
 
 from tests.support.devices import CPUS
 from tests.support.pairs import all_pairs
+from tests.support.replicated_heads import N, tree_named
 from tests.support.training import assert_near
-from tests.support.trees import chain
-from tf_hsm import Tree, decoding, distribute
+from tf_hsm import decoding, distribute
 from tf_hsm.layers import HierarchicalSoftmax
 
-N, WIDTH, BATCH = 60, 5, 17
-TREES = {
-    "huffman": lambda: Tree.huffman(1 / np.arange(1.0, N + 1)),
-    "pinned": lambda: Tree.huffman(1 / np.arange(1.0, N + 1), pinned=True),
-    "two_level": lambda: Tree.two_level(N),
-    "chain": lambda: chain(N - 1),
-    "flat": lambda: Tree.balanced(N, N),
-}
+WIDTH, BATCH = 5, 17
+TREES = ["huffman", "pinned", "two_level", "chain", "flat"]
 
 
 @functools.cache
 def heads(name, count, seed=0, scale=1.0):
     """A head on one device and the same on `count`; inputs `[B, D]`."""
-    tree = TREES[name]()
+    tree = tree_named(name)
     plan = distribute.plan(tree, CPUS[:count], top=8)
     one, several = (
         HierarchicalSoftmax(tree, plan=p, dtype="float64") for p in (None, plan)

@@ -23,14 +23,20 @@ from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.runtime import row_parts
 
 PLAN = distribute.plan(TREE, CPUS[:2], counts=np.ones(30), top=6)
+PINNED = distribute.plan(
+    tf_hsm.Tree.huffman(1 + np.arange(30), pinned=True), CPUS[:2], top=6
+)
 
 
-def make_model(count, rule="lazy_adam", own=True):
+def make_model(count, rule="lazy_adam", own=True, plan=PLAN, **options):
     """A model whose head is on `count` devices, or without a plan."""
-    plan = count and PLAN.on(CPUS[:count])
     optimizer = OPTIMIZERS[rule]()
     head = HierarchicalSoftmax(
-        TREE, plan=plan, optimizer=optimizer if own else None, name="head"
+        plan.tree,
+        plan=count and plan.on(CPUS[:count]),
+        optimizer=optimizer if own else None,
+        name="head",
+        **options,
     )
     model = sequential(*hidden_layers(mask_zero=False), head)
     # A few steps eagerly take less time than their graph.
@@ -65,22 +71,24 @@ def checkpoint_of(model):
 
 
 @pytest.mark.parametrize(
-    "rule, own, counts",
+    "rule, own, counts, options",
     [
-        ("lazy_adam", True, (3, 1, 8, 2)),
+        ("lazy_adam", True, (3, 1, 8, 2), {}),
         # Slots in the optimizer of the model, others, and none.
-        ("lazy_adam", False, (1, 3)),
-        ("rowwise_adagrad", True, (1, 3)),
-        ("sgd", True, (3,)),
+        ("lazy_adam", False, (1, 3), {}),
+        ("rowwise_adagrad", True, (1, 3), {"use_bias": False}),
+        ("sgd", True, (3,), {}),
+        ("lazy_adam", True, (3, 1, 2), {"plan": PINNED}),
+        ("lazy_adam", True, (1, 3), {"plan": PINNED, "use_bias": False}),
     ],
 )
-def test_other_numbers_of_devices(rule, own, counts, tmp_path):
+def test_other_numbers_of_devices(rule, own, counts, options, tmp_path):
     """The same bits from 2 devices to others, one after the other."""
-    model = trained(make_model(2, rule, own))
+    model = trained(make_model(2, rule, own, **options))
     wanted = rows(model)
     path = checkpoint_of(model).save(tmp_path / "first")
     for count in counts:
-        model = trained(make_model(count, rule, own))
+        model = trained(make_model(count, rule, own, **options))
         with pytest.raises(AssertionError):
             assert_same(rows(model), wanted)
         status = checkpoint_of(model).restore(path)
@@ -89,10 +97,12 @@ def test_other_numbers_of_devices(rule, own, counts, tmp_path):
         path = checkpoint_of(model).save(tmp_path / f"{count}")
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_files_of_models(own, tmp_path):
+@pytest.mark.parametrize(
+    "own, plan", [(True, PLAN), (False, PLAN), (True, PINNED)]
+)
+def test_files_of_models(own, plan, tmp_path):
     """They are loaded as they were saved, on as many devices."""
-    model = trained(make_model(2, own=own))
+    model = trained(make_model(2, own=own, plan=plan))
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert_same(rows(loaded), rows(model))
@@ -100,15 +110,21 @@ def test_files_of_models(own, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "before, after, own",
-    [(2, 3, True), (2, 3, False), (None, 3, True), (3, None, True)],
+    "before, after, own, plan",
+    [
+        (2, 3, False, PLAN),
+        (None, 3, True, PLAN),
+        (3, None, True, PLAN),
+        (2, 3, True, PINNED),
+        (2, None, True, PINNED),
+    ],
 )
-def test_files_of_weights(before, after, own, tmp_path):
+def test_files_of_weights(before, after, own, plan, tmp_path):
     """Any devices, or one, load what any others saved, slots too."""
-    model = trained(make_model(before, own=own))
+    model = trained(make_model(before, own=own, plan=plan))
     path = tmp_path / "model.weights.h5"
     model.save_weights(path)
-    other = trained(make_model(after, own=own))
+    other = trained(make_model(after, own=own, plan=plan))
     other.load_weights(path)
     tokens, labels = make_data(seed=5)
     np.testing.assert_allclose(
@@ -120,11 +136,32 @@ def test_files_of_weights(before, after, own, tmp_path):
         assert_same(rows(other), rows(model))
 
 
-@pytest.mark.parametrize("before, after", [(None, 3), (3, None), (8, 2)])
-def test_copies(before, after):
-    model, other = trained(make_model(before)), make_model(after)
+@pytest.mark.parametrize(
+    "before, after, plan",
+    [(None, 3, PLAN), (3, None, PLAN), (8, 2, PLAN), (None, 2, PINNED)],
+)
+def test_copies(before, after, plan):
+    model = trained(make_model(before, plan=plan))
+    other = make_model(after, plan=plan)
     distribute.copy_weights(model.layers[-1], other.layers[-1])
     assert_same(rows(other), rows(model))
+
+
+def test_a_pinned_tree_is_not_the_expanded_one(tmp_path):
+    heads = [
+        HierarchicalSoftmax(
+            tree, plan=distribute.plan(tree, CPUS[:2]), optimizer="lazy_adam"
+        )
+        for tree in (PINNED.tree, PINNED.tree.expand())
+    ]
+    pinned, expanded = heads
+    for head in heads:
+        head.build([None, WIDTH])
+    path = distribute.checkpoint(pinned).save(tmp_path / "saved")
+    with pytest.raises(ValueError, match="another tree"):
+        distribute.checkpoint(expanded).restore(path)
+    with pytest.raises(ValueError, match="must have the same tree"):
+        distribute.copy_weights(pinned, expanded)
 
 
 def test_export(tmp_path):

@@ -3,65 +3,39 @@
 import functools
 import itertools
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import replicated_heads as heads
 from tests.support.devices import CPUS
 from tests.support.training import assert_near
-from tests.support.trees import chain
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import Tree, distribute
+from tf_hsm import distribute
 from tf_hsm.layers import HierarchicalSoftmax
 
-N, WIDTH, BATCH, STEPS = 60, 5, 12, 50
-COUNTS = 1 / np.arange(1.0, N + 1)
-TREES = {
-    "huffman": lambda: Tree.huffman(COUNTS),
-    "pinned": lambda: Tree.huffman(COUNTS, pinned=True),
-    "two_level": lambda: Tree.two_level(N),
-    "ternary": lambda: Tree.balanced(N, 3),
-    "chain": lambda: chain(N - 1),
-    "flat": lambda: Tree.balanced(N, N),
-    "ragged": lambda: Tree.huffman(1 + np.arange(N) % 7, branching=5),
-}
 
-
-@functools.cache
-def tree_named(name):
-    return TREES[name]()
-
-
-def make_head(tree, count=None, **options):
-    """A built head, on `count` devices or without a plan."""
+def make_head(name, rule, count=None):
+    """A built head, on `count` devices or without a plan; None: no rule."""
+    tree, plan = heads.tree_named(name), None
     if count is not None:
-        options["plan"] = distribute.plan(tree, CPUS[:count], top=8)
-    head = HierarchicalSoftmax(tree, dtype="float64", **options)
-    head.build([None, WIDTH])
+        plan = distribute.plan(tree, CPUS[:count], top=8)
+    optimizer = rule and OPTIMIZERS[rule]()
+    head = HierarchicalSoftmax(
+        tree, plan=plan, optimizer=optimizer, ignore_class=-1, dtype="float64"
+    )
+    head.build([None, heads.WIDTH])
     return head
 
 
-def batches(tree, kind):
-    """Inputs, labels and loss weights of each step; -1 is ignored."""
-    rng = np.random.default_rng(0)
-    place_classes = distribute.plan(tree, CPUS[:3], top=8).layout.place_classes
-    for step in range(STEPS):
-        labels = rng.integers(-1, tree.num_classes, BATCH)
-        if kind == "mixed" and step % 3 == 1:
-            # All in the first shards, or in the last one.
-            labels = place_classes[rng.integers(4, size=BATCH) - step % 2 * 5]
-        if kind == "mixed" and step == 5:
-            labels[:] = -1
-        inputs = rng.normal(size=(BATCH, WIDTH))
-        yield inputs, labels, rng.uniform(size=BATCH) / BATCH
+def train(head, name, optimizer=None):
+    """Trains by each batch; returns losses, gradients of inputs, the state.
 
-
-def train(head, own, rule):
-    """Trains by each batch; returns losses, gradients of inputs, the state."""
-    optimizer = head.optimizer
-    if not own:
-        optimizer = OPTIMIZERS[rule]()
-        optimizer.build(head.row_variables())
+    `optimizer` is that of a model; None: the head has one.
+    """
+    variables = []
+    if optimizer is not None:
+        variables = head.row_variables()
+        optimizer.build(variables)
 
     @tf.function
     def step(inputs, labels, weights):
@@ -69,73 +43,57 @@ def train(head, own, rule):
             tape.watch(inputs)
             losses = head(inputs, labels, sample_weight=weights)
             total = tf.add_n(head.losses)
-        variables = [] if own else head.row_variables()
         dx, *gradients = tape.gradient(total, [inputs, *variables])
-        if not own:
+        if optimizer is not None:
             optimizer.apply(gradients, variables)
         return losses, dx
 
     results = [
         [x.numpy() for x in step(*map(tf.constant, batch))]
-        for batch in batches(head.tree, "mixed")
+        for batch in heads.batches(name)
     ]
-    return results, state(head, optimizer)
-
-
-def state(head, optimizer):
-    """The weights, and the slots, of all rows in the order of the tree."""
-    store, slots = {}, {}
-    head.save_own_variables(store)
-    optimizer.save_own_variables(slots)
-    return [np.array(v) for v in (*store.values(), *slots.values())]
+    return results, heads.state(head, optimizer)
 
 
 @functools.cache
-def expected(name, rule, own):
-    head = make_head(tree_named(name), **options_of(rule, own))
-    start = {}
-    head.save_own_variables(start)
-    start = {key: np.array(value) for key, value in start.items()}
-    return start, train(head, own, rule)
+def expected(name, rule):
+    """The start of a head on one device, and what its training gives."""
+    head = make_head(name, rule)
+    return heads.start_of(head), train(head, name)
 
 
-def options_of(rule, own):
-    return {
-        "ignore_class": -1,
-        "optimizer": OPTIMIZERS[rule]() if own else None,
-    }
-
-
-# Each tree has one rule, and each rule both numbers of devices below.
-RULES = dict(zip(TREES, itertools.cycle(OPTIMIZERS), strict=False))
+# Each tree has one rule.
+RULES = dict(zip(heads.TREES, itertools.cycle(OPTIMIZERS), strict=False))
 RULES["flat"] = "lazy_adam"
 
 
 @pytest.mark.parametrize(
     "name, count",
-    [("huffman", 1), ("huffman", 2), *((n, c) for n in TREES for c in (3, 8))],
+    [
+        ("huffman", 1),
+        ("huffman", 2),
+        *zip(heads.TREES, itertools.cycle([8, 3]), strict=False),
+    ],
 )
 def test_as_on_one_device(name, count):
     """Losses, gradients, weights and slots; also where shards are empty."""
-    rule = RULES[name]
-    start, wanted = expected(name, rule, own=True)
-    head = make_head(tree_named(name), count, **options_of(rule, True))
+    start, wanted = expected(name, RULES[name])
+    head = make_head(name, RULES[name], count)
     head.load_own_variables(start)
-    assert_near(train(head, True, rule), wanted, 1e-12)
+    assert_near(train(head, name), wanted, 1e-12)
 
 
 @pytest.mark.parametrize(
     "name, rule",
     [
-        *zip(
-            ["huffman", "two_level", "pinned", "pinned", "huffman", "flat"],
-            OPTIMIZERS,
-            strict=True,
-        )
+        ("two_level", "adagrad"),
+        ("pinned", "rowwise_adagrad"),
+        ("huffman", "rmsprop"),
+        ("flat", "lion"),
     ],
 )
 def test_with_the_optimizer_of_a_model(name, rule):
-    start, wanted = expected(name, rule, own=False)
-    head = make_head(tree_named(name), 3, **options_of(rule, False))
-    head.load_own_variables(start)
-    assert_near(train(head, False, rule), wanted, 1e-12)
+    one, several = make_head(name, None), make_head(name, None, 3)
+    several.load_own_variables(heads.start_of(one))
+    results = [train(h, name, OPTIMIZERS[rule]()) for h in (several, one)]
+    assert_near(*results, 1e-12)

@@ -1,11 +1,13 @@
 """Heads that are cut over replicas, beside the same ones on one device."""
 
 import functools
+import itertools
 
 import numpy as np
 import tensorflow as tf
 
 from tests.support.devices import CPUS
+from tests.support.training import assert_near, assert_same
 from tests.support.trees import chain
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree, distribute
@@ -103,7 +105,7 @@ def step_of(head):
     return step
 
 
-def train(head, name, count=None):
+def train(head, name, count=None, steps=STEPS):
     """Trains by each batch.
 
     Returns:
@@ -113,14 +115,14 @@ def train(head, name, count=None):
     step = tf.function(step_of(head), autograph=False)
     results = []
     if count is None:
-        for batch in batches(name):
+        for batch in itertools.islice(batches(name), steps):
             results.append([x.numpy() for x in step(*map(tf.constant, batch))])
         return results, state(head)
     strategy = strategy_of(count)
     on_replicas = tf.function(
         lambda *batch: strategy.run(step_of(head), batch), autograph=False
     )
-    for batch in batches(name):
+    for batch in itertools.islice(batches(name), steps):
         found = on_replicas(*(split(strategy, values) for values in batch))
         results.append([joined(strategy, values) for values in found])
     return results if count == "workers" else (results, state(head))
@@ -164,11 +166,14 @@ def joined(strategy, values):
     return np.concatenate([part.numpy() for part in parts])
 
 
-def state(head):
-    """The weights, and the slots, of all rows in the order of the tree."""
+def state(head, optimizer=None):
+    """The weights, and the slots, of all rows in the order of the tree.
+
+    The slots are in the head's own optimizer, if no other one is given.
+    """
     store, slots = {}, {}
     head.save_own_variables(store)
-    head.optimizer.save_own_variables(slots)
+    (optimizer or head.optimizer).save_own_variables(slots)
     return [np.array(v) for v in (*store.values(), *slots.values())]
 
 
@@ -177,3 +182,54 @@ def start_of(head):
     store = {}
     head.save_own_variables(store)
     return {key: np.array(value) for key, value in store.items()}
+
+
+def assert_copies_agree(head):
+    """Asserts that what has copies on replicas has the same bits everywhere."""
+    if hasattr(head, "projections"):
+        shared = [head.head_kernel, head.head_bias]
+        shared += [p for p in head.projections if p is not None]
+    else:
+        shared = [head.kernel, head.bias]
+    shared += head.optimizer.slots(shared[0])
+    for variable in shared:
+        first, *others = (copy.numpy() for copy in replicas.copies_of(variable))
+        assert_same(others, [first] * len(others))
+
+
+def assert_answers(questions, head, one, width):
+    """Asserts that a head over 2 replicas answers as one on one device.
+
+    The questions come from outside the strategy, its scope, and a replica.
+
+    Args:
+        questions: Functions of a head and inputs.
+        head: The head over the replicas.
+        one: The head on one device, with the same weights.
+        width: The width of the inputs.
+    """
+    inputs = np.random.default_rng(0).normal(size=(8, width))
+
+    def ask(head, x):
+        return [question(head, x) for question in questions]
+
+    wanted = [ask(one, inputs[:4]), ask(one, inputs[4:])]
+    assert_near(ask(head, inputs[:4]), wanted[0], 1e-12)
+    strategy = strategy_of(2)
+    with strategy.scope():
+        assert_near(ask(head, inputs[:4]), wanted[0], 1e-12)
+
+    @tf.function
+    def on_replicas():
+        def of_replica():
+            replica = tf.distribute.get_replica_context()
+            i = replica.replica_id_in_sync_group
+            return ask(head, tf.constant(inputs.reshape(2, 4, -1))[i])
+
+        return strategy.run(of_replica)
+
+    found = on_replicas()
+    for values, *each in zip(
+        tf.nest.flatten(found), *map(tf.nest.flatten, wanted), strict=True
+    ):
+        assert_near(strategy.experimental_local_results(values), each, 1e-12)
