@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from tf_hsm.heads.best_of_tails import best_classes
 from tf_hsm.heads.check_labels import check_labels
-from tf_hsm.heads.head_of_parts import HeadOfParts, Part
+from tf_hsm.heads.head_of_parts import HeadOfParts
 from tf_hsm.heads.part_calls import check_here
+from tf_hsm.heads.parts import Part
 from tf_hsm.heads.tree_head import RowShares, TreeHead
 from tf_hsm.ops.top_k import TopK
 from tf_hsm.partition.frequency_clusters import FrequencyClusters

@@ -5,7 +5,7 @@ import keras
 from tf_hsm.converters import torch
 from tf_hsm.heads import part_calls
 from tf_hsm.heads.cluster_head import ClusterHead
-from tf_hsm.heads.head_of_parts import Part
+from tf_hsm.heads.parts import Part
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import grown_layer, tied_rows
 from tf_hsm.layers.answering_layer import option

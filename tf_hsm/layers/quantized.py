@@ -13,8 +13,8 @@ import tensorflow as tf
 from tf_hsm.heads import part_calls
 from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.cluster_head import ClusterHead
-from tf_hsm.heads.head_of_parts import Part
 from tf_hsm.heads.label_tree_head import LabelTreeHead
+from tf_hsm.heads.parts import Part
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers.in_place import InPlace
