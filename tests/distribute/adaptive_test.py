@@ -1,5 +1,7 @@
 """An adaptive softmax whose tails are on devices is the same as without."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from tf_hsm import serving
 from tf_hsm.layers import AdaptiveSoftmax
 
 N, WIDTH, BATCH = 60, 16, 24
-DEVICES = ["CPU:3", "CPU:1"]
+DEVICES = ("CPU:3", "CPU:1")
 
 
 def make_model(devices, rule="lazy_adam", own=False, **options):
@@ -50,6 +52,12 @@ def trained(devices, eagerly=False, **options):
     return model, head, history.history["loss"]
 
 
+@functools.cache
+def of_devices(own):
+    """A model to be read alone, with an optimizer of the head's own or not."""
+    return trained(DEVICES, eagerly=True, own=own)
+
+
 @pytest.mark.parametrize(
     "rule, own, eagerly",
     [
@@ -80,7 +88,7 @@ def test_as_without_devices(rule, own, eagerly):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_everything_of_a_tail_is_on_its_device(own):
-    model, head, _ = trained(DEVICES, eagerly=True, own=own)
+    model, head, _ = of_devices(own)
     rows = head.optimizer if own else model.optimizer
     for number, device in enumerate(["CPU:3", "CPU:1", "CPU:3"]):
         projection = head.projections[number]
@@ -106,7 +114,7 @@ def test_everything_of_a_tail_is_on_its_device(own):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_files(tmp_path, own):
-    model, _, _ = trained(DEVICES, eagerly=True, own=own)
+    model, _, _ = of_devices(own)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     (head,) = (x for x in loaded.layers if isinstance(x, AdaptiveSoftmax))
@@ -133,6 +141,7 @@ def test_grows(own):
         rows = head.tail_kernels[number]
         for variable in (rows, *optimizer.slots(rows)):
             assert variable.value.device.endswith(device)
+    several.run_eagerly = True
     history = several.fit(*data(), batch_size=8, epochs=2, verbose=0)
     assert history.history["loss"][-1] < history.history["loss"][0]
 
@@ -175,7 +184,7 @@ def test_checkpoints_on_other_devices(tmp_path, own):
         (dense,) = (x for x in model.layers if x.name.startswith("dense"))
         return tf.train.Checkpoint(head=saved, dense=dense)
 
-    model, head, _ = trained(DEVICES, eagerly=True, own=own)
+    model, head, _ = of_devices(own)
     path = checkpoint(model, head).save(tmp_path / "saved")
     before, losses = state(model, head), []
     for devices in (["CPU:2"], None, DEVICES):

@@ -10,23 +10,20 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import replicated_heads as heads
 from tests.support.devices import CPUS
 from tests.support.pairs import all_pairs
-from tests.support.trees import chain
-from tf_hsm import Tree, distribute
+from tf_hsm import distribute
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.runtime import quantized_rows
 
-N, BATCH = 60, 18
+N, BATCH = heads.N, 18
 MODES = ["int8", "int4"]
 POLICIES = {"int8": "int8_from_float32", "int4": "int4/64_from_float32"}
+# All rows of "flat" are in the top, and shards have none.
 TREES = {
-    "huffman": lambda: Tree.huffman(1 / np.arange(1.0, N + 1)),
-    "pinned": lambda: Tree.huffman(1 / np.arange(1.0, N + 1), pinned=True),
-    "two_level": lambda: Tree.two_level(N),
-    "chain": lambda: chain(N - 1),
-    # One level: all rows are in the top, and shards have none.
-    "flat": lambda: Tree.flat(N),
+    name: heads.TREES[name]
+    for name in ("huffman", "pinned", "two_level", "chain", "flat")
 }
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(N, size=BATCH)
@@ -103,19 +100,29 @@ def assert_same_bits(found, wanted):
 
 @pytest.mark.parametrize(
     "name, count, mode, width, traced",
-    all_pairs(list(TREES), [1, 2, 4], MODES, [1, 65, 130], [False, True]),
+    all_pairs(list(TREES), [1, 4], MODES, [65, 130], [False, True]),
 )
 def test_answers_are_the_answers_of_one_device(
     name, count, mode, width, traced
 ):
-    """The bits of one device; draws are draws of the decoded rows."""
+    """The bits of one device; draws are draws of the decoded rows.
+
+    A graph has every other answer, since that of all of them is large.
+    """
     several, one = quantized(name, count, mode, width)
     floats, x = decoded(several), inputs(width)
-    for ask in ANSWERS.values():
-        asked = functools.partial(ask, several)
-        found = (tf.function(asked) if traced else asked)(x)
-        assert_same_bits(found, ask(one, x))
-        assert_same_bits(found, ask(floats, x))
+
+    asks = [*ANSWERS.values()]
+    if traced:
+        asks = asks[count == 1 :: 2]
+
+    def answers(head, x):
+        return [ask(head, x) for ask in asks]
+
+    asked = functools.partial(answers, several)
+    found = (tf.function(asked) if traced else asked)(x)
+    assert_same_bits(found, answers(one, x))
+    assert_same_bits(found, answers(floats, x))
     # The losses of floats too have other sums than on one device.
     np.testing.assert_allclose(several(x, LABELS), one(x, LABELS), rtol=1e-6)
     for options in DRAWS.values():
@@ -176,14 +183,15 @@ def trained(optimizer=None, width=65, **options):
         [keras.Input([width]), keras.layers.Dense(width), head]
     )
     metrics = [tf_hsm.metrics.Perplexity(head)]
-    model.compile("adam", loss=head.loss, metrics=metrics)
+    model.compile("adam", loss=head.loss, metrics=metrics, run_eagerly=True)
     model.fit(inputs(width), LABELS, epochs=2, verbose=0)
     return model, head
 
 
 def compiled(model):
     head = model.layers[-1]
-    model.compile(loss=head.loss, metrics=[tf_hsm.metrics.Perplexity(head)])
+    metrics = [tf_hsm.metrics.Perplexity(head)]
+    model.compile(loss=head.loss, metrics=metrics, run_eagerly=True)
     return model
 
 
@@ -213,7 +221,7 @@ def test_files(mode, optimizer, tmp_path):
     assert_same_bits(loaded.evaluate(x, LABELS, verbose=0), results)
 
     model.save_weights(tmp_path / "model.weights.h5")
-    for devices in (None, CPUS[4:6], CPUS[:1]):
+    for devices in (None, CPUS[4:6]):
         other = HierarchicalSoftmax(
             head.tree, devices=devices, dtype=POLICIES[mode]
         )
@@ -233,7 +241,7 @@ def test_files(mode, optimizer, tmp_path):
     assert not any("optimizer" in name for name in names)
 
     path = distribute.checkpoint(head).save(tmp_path / "by_device")
-    for count in (1, 2, 5):
+    for count in (1, 5):
         plan = head.plan.on([CPUS[i % count] for i in range(3)])
         other = built(head.tree, plan=plan, dtype=POLICIES[mode])
         distribute.checkpoint(other).restore(path).assert_consumed()
@@ -268,6 +276,7 @@ def test_a_head_of_floats_takes_no_codes(tmp_path):
 @pytest.mark.parametrize("mode", MODES)
 def test_keras_quantizes_the_model(mode):
     model, head = trained("sgd", devices=DEVICES)
+    model.run_eagerly = False
     model.predict(inputs(65), verbose=0)  # a graph with the old weights
     model.quantize(mode)
     assert head.quantization_mode == model.layers[0].quantization_mode == mode
@@ -338,8 +347,9 @@ def test_an_error_changes_nothing():
     head.quantize("int8")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("options", [{}, {"use_bias": "head"}])
+@pytest.mark.parametrize(
+    "mode, options", [("int8", {}), ("int4", {"use_bias": "head"})]
+)
 def test_an_adaptive_softmax(mode, options, tmp_path):
     """Tails on devices: the answers and files of one device."""
     models, x = [], inputs(33)
