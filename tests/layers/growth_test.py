@@ -1,5 +1,6 @@
 """Heads that get another tree: what stays to the bit, how the rest begins."""
 
+import functools
 import itertools
 
 import keras
@@ -7,40 +8,20 @@ import numpy as np
 import pytest
 
 import tf_hsm
+from tests.support import resized_heads
 from tests.support.pairs import all_pairs
-from tests.support.training import layer_step
+from tests.support.resized_heads import (
+    NEW,
+    WIDTH,
+    assert_same_rows,
+    grown_tree,
+    inputs,
+)
 from tests.support.trees import CATALOGUE, KINDS
-from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import HierarchicalSoftmax
 
-WIDTH = 7
-NEW = 5
-
-
-def built(tree, seed=0, **options):
-    """A head with random weights, and biases of the same size."""
-    head = HierarchicalSoftmax(
-        tree,
-        kernel_initializer=keras.initializers.RandomNormal(seed=seed),
-        bias_initializer=keras.initializers.RandomNormal(seed=seed + 1),
-        **options,
-    )
-    head.build([None, WIDTH])
-    for variable in head.row_variables():
-        variable.assign(20 * variable.value)
-    return head
-
-
-def grown_tree(tree, how):
-    rng = np.random.default_rng(0)
-    if how == "near":
-        return tree.grow(NEW, near=rng.integers(tree.num_classes, size=NEW))
-    return tree.grow(NEW, branch=how == "branch")
-
-
-def inputs(batch=6, dtype="float32"):
-    return np.random.default_rng(1).normal(size=[batch, WIDTH]).astype(dtype)
+built = functools.partial(resized_heads.built, HierarchicalSoftmax)
 
 
 def group_pairs(old, new, rows):
@@ -83,8 +64,7 @@ def test_same_bits(name, how):
     old, new = head.tree, grown_tree(head.tree, how)
     grown = head.grow(new)
     rows = new.map_rows(old)
-    for mine, its in zip(grown.get_weights(), head.get_weights(), strict=True):
-        np.testing.assert_array_equal(mine[rows >= 0], its[rows[rows >= 0]])
+    assert_same_rows(grown, head, rows)
     pairs = list(group_pairs(old, new, rows))
     added = new.row_groups[new.class_rows[old.num_classes :]]
     num_changed = 1 if how == "branch" else np.unique(added).size
@@ -143,10 +123,7 @@ def counts_of(tree):
 def test_new_rows_take_at_most_their_share(name, how, with_counts):
     """All of it where inputs are zero; and the old rows keep their odds."""
     head = built(CATALOGUE[name]())
-    if how == "rebalance":
-        new = head.tree.rebalance(counts_of(head.tree))
-    else:
-        new = grown_tree(head.tree, how)
+    new = grown_tree(head.tree, how)
     counts = counts_of(new) if with_counts else None
     grown = head.grow(new, counts)
     rows = new.map_rows(head.tree)
@@ -211,44 +188,6 @@ def test_other_types(dtype):
     assert np.isfinite(grown.log_probs(x).numpy()).all()
 
 
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.parametrize("how", ["near", "fitting", "branch", "rebalance"])
-def test_slots_of_its_own_optimizer(how, rule):
-    head = built(CATALOGUE["random"](), optimizer=OPTIMIZERS[rule]())
-    labels = np.arange(64) % head.num_classes
-    for _ in range(3):
-        layer_step(head, inputs(64), labels)
-    head.optimizer.learning_rate = 0.0625
-    if how == "rebalance":
-        new = head.tree.rebalance(counts_of(head.tree))
-    else:
-        new = grown_tree(head.tree, how)
-    grown = head.grow(new)
-    rows = new.map_rows(head.tree)
-    fresh = OPTIMIZERS[rule]()
-    fresh.build(grown.row_variables())
-    for one, other in zip(
-        head.row_variables(), grown.row_variables(), strict=True
-    ):
-        for slot, its, begun in zip(
-            grown.optimizer.slots(other),
-            head.optimizer.slots(one),
-            fresh.slots(other),
-            strict=True,
-        ):
-            its, begun = its.numpy(), begun.numpy()
-            kept = rows >= 0
-            wanted = begun.copy()
-            wanted[kept] = its[rows[kept]]
-            assert (wanted[kept] != begun[kept]).any()
-            np.testing.assert_array_equal(slot.numpy(), wanted)
-    assert int(grown.optimizer.iterations) == 3
-    assert float(grown.optimizer.learning_rate) == 0.0625
-    layer_step(grown, inputs(64), np.arange(64) % grown.num_classes)
-    assert int(grown.optimizer.iterations) == 4
-    assert int(head.optimizer.iterations) == 3
-
-
 def test_arguments_and_names_stay():
     tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
     head = built(
@@ -273,52 +212,6 @@ def test_arguments_and_names_stay():
 
 
 TREE = Tree.two_level(20)
-
-
-@pytest.mark.parametrize(
-    "call, error, message",
-    [
-        (lambda: built(TREE).grow(7), TypeError, "tree must be a tf_hsm.Tree"),
-        (
-            lambda: HierarchicalSoftmax(TREE, name="h").grow(TREE.grow(1)),
-            ValueError,
-            "h has no weights yet",
-        ),
-        (
-            lambda: built(TREE).grow(Tree.two_level(19)),
-            ValueError,
-            "the tree has 19 classes, fewer than the 20",
-        ),
-        (
-            lambda: built(TREE).grow(TREE.grow(2), np.ones(20)),
-            ValueError,
-            "counts has 20 entries; the tree has 22 classes",
-        ),
-        (
-            lambda: built(TREE).grow(TREE.grow(1), -np.ones(21)),
-            ValueError,
-            "count of class 0 is -1",
-        ),
-        (
-            lambda: built(Tree.from_counts({"a": 2, "b": 1})).grow(
-                Tree.from_counts({"b": 2, "a": 1})
-            ),
-            ValueError,
-            "class 0 is named 'b', but was 'a'",
-        ),
-        (
-            lambda: built(TREE, devices=["CPU:0", "CPU:0"], name="h").grow(
-                TREE.grow(1)
-            ),
-            ValueError,
-            "h has its rows on several devices; copy it",
-        ),
-    ],
-    ids=itertools.count(),
-)
-def test_refusals(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
 
 
 def test_a_head_on_devices_grows_by_way_of_one():

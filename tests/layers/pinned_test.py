@@ -112,3 +112,43 @@ def test_penalties_and_constraints_of_touched_rows(nodes):
     model.fit(x, labels, verbose=0)
     norms = np.linalg.norm(head.kernel.numpy(), axis=1)
     assert norms[groups].max() == pytest.approx(0.1, rel=1e-4)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_growth_to_the_expanded_tree(use_bias):
+    head, other = two_heads(use_bias=use_bias)
+    for tree in (TREE.expand(), TREE.expand().grow(3, near=[0, 5, 9])):
+        grown, wanted = (h.grow(tree) for h in (head, other))
+        assert grown.tree == tree
+        for mine, its in zip(
+            grown.row_variables(), wanted.row_variables(), strict=True
+        ):
+            np.testing.assert_array_equal(mine, its)
+    with pytest.raises(ValueError, match=r"pinned.*expand\(\)"):
+        head.grow(TREE)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_model_grows_with_its_slots(own):
+    rule = tf_hsm.optimizers.Adagrad(0.1, 0.1)
+    head = HierarchicalSoftmax(TREE, optimizer=rule if own else None)
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile("sgd" if own else rule, head.loss)
+    x, labels = data((20,))
+    model.fit(x, labels, verbose=0)
+    grown = tf_hsm.grow(model, TREE.expand())
+    slots = []
+    for m, layer in ((model, head), (grown, grown.layers[-1])):
+        optimizer = layer.optimizer if own else m.optimizer
+        (slot,) = (
+            v.numpy() for v in optimizer.variables if v.shape[1:] == (WIDTH,)
+        )
+        slots.append(slot)
+    before, after = slots
+    np.testing.assert_array_equal(after[0::2], before)
+    np.testing.assert_allclose(after[1::2], 0.1)
+    np.testing.assert_allclose(
+        grown.evaluate(x, labels, verbose=0),
+        model.evaluate(x, labels, verbose=0),
+        rtol=1e-5,
+    )

@@ -1,51 +1,32 @@
 """Heads that lose classes: what stays to the bit, and what is renormalized."""
 
+import functools
 import itertools
 
 import keras
 import numpy as np
 import pytest
 
-from tests.support import inference_reference
+from tests.support import inference_reference, resized_heads
 from tests.support.oracle import Problem
-from tests.support.pairs import all_pairs
+from tests.support.resized_heads import (
+    WIDTH,
+    assert_same_rows,
+    inputs,
+    kept,
+    randomized,
+)
 from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE, KINDS
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax
 
-WIDTH = 7
 COUNTS = np.array([9, 1, 2, 7, 30, 1, 1, 2])
 # Classes 5 to 7 are below a node of their own.
 TREE = Tree.from_nested([0, 1, [2, 3], [4, [5, 6, 7]]]).with_counts(COUNTS)
 KEEP = [0, 3]
-
-
-def randomized(layer, seed=0):
-    """Gives a built layer random weights, and biases of the same size."""
-    rng = np.random.default_rng(seed)
-    for variable in layer.row_variables():
-        variable.assign(rng.normal(size=variable.shape))
-    return layer
-
-
-def built(tree, **options):
-    head = HierarchicalSoftmax(tree, **options)
-    head.build([None, WIDTH])
-    return randomized(head)
-
-
-def inputs(batch=6, dtype="float32"):
-    return np.random.default_rng(1).normal(size=[batch, WIDTH]).astype(dtype)
-
-
-def kept(tree, how):
-    """Classes: a third of them from the first on, or some here and there."""
-    if how == "first":
-        return np.arange(max(1, tree.num_classes // 3))
-    order = np.random.default_rng(0).permutation(tree.num_classes)
-    return np.sort(order[: 1 + tree.num_classes // 8])
+built = functools.partial(resized_heads.built, HierarchicalSoftmax)
 
 
 def can_merge(tree, how):
@@ -77,10 +58,7 @@ def test_merged_heads_keep_their_bits(name, how):
     keep = kept(head.tree, how)
     pruned = head.prune(keep)
     num_kept, x = len(keep), inputs()
-    for mine, its in zip(
-        pruned.head.get_weights(), head.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(mine, its[pruned.rows])
+    assert_same_rows(pruned.head, head, pruned.rows)
     old, new = (h.log_probs(x).numpy() for h in (head, pruned.head))
     np.testing.assert_array_equal(new[:, :num_kept], old[:, keep])
     asked = np.resize(keep, [len(x), 3])
@@ -187,10 +165,7 @@ def test_other_types(dtype, merge):
     pruned = head.prune(keep, merge=merge)
     x = inputs(dtype="float64" if dtype == "float64" else "float32")
     assert pruned.head.kernel.dtype == dtype
-    for mine, its in zip(
-        pruned.head.get_weights(), head.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(mine, its[pruned.rows])
+    assert_same_rows(pruned.head, head, pruned.rows)
     old, new = (h.log_probs(x).numpy() for h in (head, pruned.head))
     if merge:
         np.testing.assert_array_equal(new[:, : len(keep)], old[:, keep])
@@ -207,10 +182,7 @@ def test_pinned_trees(merge, how):
     keep = kept(tree, how)
     pruned = head.prune(keep, merge=merge)
     assert pruned.head.tree.pinned
-    for mine, its in zip(
-        pruned.head.get_weights(), head.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(mine, its[pruned.rows[::2] // 2])
+    assert_same_rows(pruned.head, head, pruned.rows[::2] // 2)
     x = inputs()
     found = pruned.head.log_probs(x).numpy()[:, : len(keep)]
     if merge:
@@ -218,38 +190,6 @@ def test_pinned_trees(merge, how):
     expanded = head.grow(tree.expand())
     wanted = expanded.prune(keep, merge=merge).head.log_probs(x)
     np.testing.assert_allclose(found, wanted[:, : len(keep)], 1e-5, 1e-5)
-
-
-@pytest.mark.parametrize(
-    "rule, merge, pinned",
-    all_pairs(list(OPTIMIZERS), [True, False], [True, False]),
-)
-def test_slots_of_its_own_optimizer(rule, merge, pinned):
-    tree = Tree.huffman(10**4 // np.arange(1, 60))
-    tree = tree.pin() if pinned else tree
-    head = built(tree, optimizer=OPTIMIZERS[rule]())
-    x, labels = inputs(64), np.arange(64) % head.num_classes
-    for _ in range(3):
-        layer_step(head, x, labels)
-    head.optimizer.learning_rate = 0.0625
-    pruned = head.prune(12, merge=merge)
-    rows = pruned.rows[::2] // 2 if pinned else pruned.rows
-    new = pruned.head
-    for one, other in zip(
-        head.row_variables(), new.row_variables(), strict=True
-    ):
-        for slot, its in zip(
-            new.optimizer.slots(other), head.optimizer.slots(one), strict=True
-        ):
-            assert np.unique(its).size > 1
-            np.testing.assert_array_equal(slot, its.numpy()[rows])
-    assert int(new.optimizer.iterations) == 3
-    assert float(new.optimizer.learning_rate) == 0.0625
-    before = np.mean(new(x, labels % 12))
-    layer_step(new, x, labels % 12)
-    assert int(new.optimizer.iterations) == 4
-    assert int(head.optimizer.iterations) == 3
-    assert np.mean(new(x, labels % 12)) < before
 
 
 def test_a_merged_head_takes_the_same_step():
@@ -261,10 +201,7 @@ def test_a_merged_head_takes_the_same_step():
     pruned = head.prune(12)
     for one in (head, pruned.head):
         layer_step(one, x, labels)
-    for mine, its in zip(
-        pruned.head.row_variables(), head.row_variables(), strict=True
-    ):
-        np.testing.assert_array_equal(mine, its.numpy()[pruned.rows])
+    assert_same_rows(pruned.head, head, pruned.rows)
 
 
 def test_arguments_and_names_stay():
@@ -353,7 +290,6 @@ def test_embedding_softmax():
     head = EmbeddingSoftmax(
         TREE, num_embeddings=11, width=WIDTH, optimizer="adagrad"
     )
-    head.build([None])
     randomized(head)
     ids = np.arange(11)
     layer_step(head, ids, ids % 8)
@@ -369,41 +305,3 @@ def test_embedding_softmax():
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (
-            lambda: HierarchicalSoftmax(TREE, name="h").prune(2),
-            "h has no weights yet",
-        ),
-        (
-            lambda: built(TREE, devices=["CPU:0", "CPU:0"], name="h").prune(2),
-            "h has its rows on several devices; copy it .* prune that",
-        ),
-        (lambda: built(TREE).prune(9), "keep is 9; the tree has 8 classes"),
-        (lambda: built(Tree.two_level(9)).prune(3), "the tree has no counts"),
-        (
-            lambda: built(Tree.flat(20)).prune([1, 2]),
-            "no removed classes can merge; pass merge=False",
-        ),
-        (
-            lambda: built(TREE, ignore_class=6).prune(KEEP),
-            "ignore_class 6 would merge with other classes",
-        ),
-    ],
-    ids=itertools.count(),
-)
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def test_a_tied_head_is_refused():
-    table = keras.layers.Embedding(20, WIDTH)
-    table.build([None])
-    head = HierarchicalSoftmax(Tree.flat(20), tied_to=table)
-    head.build([None, WIDTH])
-    with pytest.raises(ValueError, match="prune is not possible with tied_to"):
-        head.prune([1, 2], merge=False)

@@ -12,6 +12,7 @@ import tf_hsm
 from tf_hsm import Tree
 from tf_hsm.layers import (
     AdaptiveSoftmax,
+    EmbeddingSoftmax,
     HierarchicalSoftmax,
     LabelTree,
     SampledSoftmax,
@@ -105,7 +106,13 @@ def make_data(examples=22, seed=0):
 
 
 def head_of(model):
-    kinds = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
+    kinds = (
+        AdaptiveSoftmax,
+        EmbeddingSoftmax,
+        HierarchicalSoftmax,
+        LabelTree,
+        SampledSoftmax,
+    )
     heads = [x for x in model.layers if isinstance(x, kinds)]
     assert len(heads) == 1
     return heads[0]

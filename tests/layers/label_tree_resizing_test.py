@@ -1,43 +1,25 @@
-"""Label trees that get more labels: probabilities, slots, refusals."""
+"""Label trees that get more labels, or lose some: probabilities."""
 
-import itertools
+import functools
 
-import keras
 import numpy as np
 import pytest
 
-import tf_hsm
 from tests.support import label_tree_reference as reference
+from tests.support import resized_heads
+from tests.support.resized_heads import (
+    assert_same_rows,
+    grown_tree,
+    inputs,
+    kept,
+)
 from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE, KINDS
-from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import LabelCounts, Tree
 from tf_hsm.layers import LabelTree
 
-WIDTH = 7
-NEW = 5
+built = functools.partial(resized_heads.built, LabelTree)
 HOW = ["near", "fitting", "branch"]
-
-
-def built(tree, seed=0, **options):
-    """A head with random weights and biases."""
-    head = LabelTree(tree, **options)
-    head.build([None, WIDTH])
-    rng = np.random.default_rng(seed)
-    for variable in head.row_variables():
-        variable.assign(rng.normal(size=variable.shape))
-    return head
-
-
-def grown_tree(tree, how):
-    rng = np.random.default_rng(0)
-    if how == "near":
-        return tree.grow(NEW, near=rng.integers(tree.num_classes, size=NEW))
-    return tree.grow(NEW, branch=how == "branch")
-
-
-def inputs(batch=6):
-    return np.random.default_rng(1).normal(size=[batch, WIDTH]).astype("f4")
 
 
 def arrays(head):
@@ -65,8 +47,7 @@ def test_old_labels_keep_their_probabilities(name, how):
     tree = grown_tree(head.tree, how)
     grown = head.grow(tree)
     rows = tree.map_rows(head.tree)
-    for mine, its in zip(grown.get_weights(), head.get_weights(), strict=True):
-        np.testing.assert_array_equal(mine[rows >= 0], its[rows[rows >= 0]])
+    assert_same_rows(grown, head, rows)
     x, num_old = inputs(), head.num_classes
     expected = log_probs(head, x)
     np.testing.assert_allclose(
@@ -109,7 +90,7 @@ def test_new_rows_have_the_mean_log_odds_of_their_group(name, how, use_bias):
 def test_rows_of_a_rebalanced_tree():
     """Inner rows of labels that were apart: as if each label occurred once."""
     head = built(CATALOGUE["random"]())
-    tree = head.tree.rebalance(np.arange(head.num_classes) ** 3 + 1)
+    tree = grown_tree(head.tree, "rebalance")
     rows = tree.map_rows(head.tree, from_top=True)
     new = np.flatnonzero(rows < 0)
     beside = np.isin(tree.row_groups[new], tree.row_groups[rows >= 0])
@@ -124,10 +105,7 @@ def test_rows_of_a_rebalanced_tree():
 def test_counts_are_the_log_odds_of_new_rows(how):
     """The same at every input, as frequent as the labels are."""
     head = built(CATALOGUE["random"]())
-    if how == "rebalance":
-        tree = head.tree.rebalance(np.arange(head.num_classes) ** 3 + 1)
-    else:
-        tree = grown_tree(head.tree, how)
+    tree = grown_tree(head.tree, how)
     labels = np.random.default_rng(2).integers(-1, tree.num_classes, (200, 3))
     counts = LabelCounts.of(tree, labels)
     grown = head.grow(tree, counts)
@@ -190,140 +168,60 @@ def test_leaf_of_an_inner_node_with_slots_and_counts():
         assert not slot[leaf].any()
 
 
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.parametrize("how", ["near", "branch", "rebalance"])
-def test_slots_of_its_own_optimizer(how, rule):
-    head = built(CATALOGUE["random"](), optimizer=OPTIMIZERS[rule]())
-    labels = np.arange(64)[:, None] % head.num_classes
-    for _ in range(3):
-        layer_step(head, inputs(64), labels)
-    if how == "rebalance":
-        tree = head.tree.rebalance(np.arange(head.num_classes) ** 3 + 1)
-    else:
-        tree = grown_tree(head.tree, how)
-    grown = head.grow(tree)
-    rows = tree.map_rows(head.tree, from_top=True)
-    kept = rows >= 0
-    fresh = OPTIMIZERS[rule]()
-    fresh.build(grown.row_variables())
-    for one, other in zip(
-        head.row_variables(), grown.row_variables(), strict=True
-    ):
-        for slot, its, begun in zip(
-            grown.optimizer.slots(other),
-            head.optimizer.slots(one),
-            fresh.slots(other),
-            strict=True,
-        ):
-            wanted, its = begun.numpy(), its.numpy()
-            assert (wanted[kept] != its[rows[kept]]).any()
-            wanted[kept] = its[rows[kept]]
-            np.testing.assert_array_equal(slot.numpy(), wanted)
-    assert int(grown.optimizer.iterations) == 3
-    layer_step(grown, inputs(64), np.arange(64)[:, None] % 30)
-    assert int(grown.optimizer.iterations) == 4
-    assert int(head.optimizer.iterations) == 3
-
-
-def model_of(own):
-    head = LabelTree(
-        Tree.balanced(30, [3, 10]),
-        ignore_class=99,
-        name="labels",
-        optimizer=OPTIMIZERS["lazy_adam"]() if own else None,
+@pytest.mark.parametrize("how", ["first", "some"])
+@pytest.mark.parametrize("name", KINDS)
+def test_dropped_labels(name, how):
+    """The others keep their bits; groups of one row stay."""
+    head = built(CATALOGUE[name]())
+    keep = kept(head.tree, how)
+    pruned = head.prune(keep, merge=False)
+    found, x = pruned.head, inputs()
+    assert found.num_classes == keep.size
+    np.testing.assert_array_equal(
+        found.log_probs(x), head.log_probs(x).numpy()[:, keep]
     )
-    model = keras.Sequential(
-        [keras.Input([WIDTH]), keras.layers.Dense(WIDTH), head]
+    for new, old in enumerate(keep):
+        np.testing.assert_array_equal(
+            pruned.rows[found.tree.path(new)], head.tree.path(old)
+        )
+    paths = np.concatenate([head.tree.path(c) for c in keep])
+    assert found.tree.num_rows == np.unique(paths).size
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("name", ["two_level_100", "huffman_4ary", "chain_50"])
+def test_merged_labels(name, use_bias):
+    """A merged label is as probable as one label at least below its node."""
+    head = built(CATALOGUE[name](), use_bias=use_bias)
+    keep = kept(head.tree, "some")
+    pruned = head.prune(keep)
+    found, x = pruned.head, inputs()
+    log_probs = found.log_probs(x).numpy()
+    np.testing.assert_array_equal(
+        log_probs[:, : keep.size], head.log_probs(x).numpy()[:, keep]
     )
-    model.compile(OPTIMIZERS["adagrad"](), head.loss)
-    return model
+    kernel = head.kernel.numpy().astype(float)
+    bias = (
+        head.bias.numpy().astype(float) if use_bias else np.zeros(len(kernel))
+    )
+    p = reference.probabilities(kernel, bias, x.astype(float))
+    above = head.tree.group_parents[head.tree.row_groups]
+    for row in range(head.tree.num_rows):
+        if above[row] >= 0:
+            p[:, row] *= p[:, above[row]]
+    merged = pruned.rows[found.tree.class_rows]
+    np.testing.assert_allclose(np.exp(log_probs), p[:, merged], rtol=1e-4)
+    # Label sets may have several labels that merged into one.
+    sets = np.arange(12).reshape(6, 2) % head.num_classes
+    assert np.isfinite(found(x, pruned.classes[sets])).all()
 
 
-def fit(model, labels):
-    return model.fit(
-        inputs(32), labels, batch_size=8, shuffle=False, verbose=0
-    ).history["loss"][0]
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_model_goes_on(own, tmp_path):
-    """Saved and loaded, the grown model trains as the old one does.
-
-    No label of the examples is in the group that grows.
-    """
-    keras.utils.set_random_seed(0)
-    model = model_of(own)
-    labels = np.random.default_rng(3).integers(10, 30, size=(32, 2))
-    fit(model, labels)
-    tree = model.layers[-1].tree.grow(NEW, near=[0] * NEW)
-    grown = tf_hsm.grow(model, tree)
-    grown.save(tmp_path / "grown.keras")
-    grown = keras.models.load_model(tmp_path / "grown.keras")
-    head = grown.layers[-1]
-    assert (head.name, head.ignore_class, head.tree) == ("labels", 99, tree)
-    assert fit(grown, labels) == fit(model, labels)
-    rows = tree.map_rows(model.layers[-1].tree)
-    optimizers = [(grown.optimizer, model.optimizer)]
-    if own:
-        optimizers.append((head.optimizer, model.layers[-1].optimizer))
-    pairs = [(grown, model), *optimizers]
-    num_of_rows = 0
-    for one, other in pairs:
-        for mine, its in zip(one.variables, other.variables, strict=True):
-            mine, its = mine.numpy(), its.numpy()
-            if mine.shape != its.shape:
-                mine, its = mine[rows >= 0], its[rows[rows >= 0]]
-                num_of_rows += 1
-            np.testing.assert_array_equal(mine, its)
-    assert num_of_rows >= 4
-    labels[::2, 0] = 30 + np.arange(16) % NEW
-    losses = [fit(grown, labels) for _ in range(4)]
-    assert losses[-1] < losses[0]
-
-
-TREE = Tree.two_level(20)
-GROWN = TREE.grow(2)
-
-
-@pytest.mark.parametrize(
-    "call, error, message",
-    [
-        (lambda: built(TREE).grow(7), TypeError, "tree must be a tf_hsm.Tree"),
-        (
-            lambda: LabelTree(TREE, name="h").grow(GROWN),
-            ValueError,
-            "h has no weights yet",
-        ),
-        (
-            lambda: built(TREE).grow(Tree.two_level(19)),
-            ValueError,
-            "the tree has 19 classes, fewer than the 20",
-        ),
-        (
-            lambda: built(Tree.balanced(8, 2)).grow(Tree.balanced(8, 2).pin()),
-            ValueError,
-            "pinned",
-        ),
-        (
-            lambda: built(TREE).grow(GROWN, np.ones(22)),
-            TypeError,
-            "counts must be a tf_hsm.LabelCounts, but is ndarray",
-        ),
-        (
-            lambda: built(TREE).grow(GROWN, LabelCounts.of(TREE, [[1]])),
-            ValueError,
-            "counts belong to another tree",
-        ),
-        (
-            lambda: built(TREE, use_bias=False).grow(
-                GROWN, LabelCounts.of(GROWN, [[1]])
-            ),
-            ValueError,
-            "counts set the biases, but use_bias is False",
-        ),
-    ],
-    ids=itertools.count(),
-)
-def test_refusals(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+def test_dropped_labels_are_none():
+    """Label -1 stands for none already."""
+    head = built(Tree.two_level(30), ignore_class=7)
+    pruned = head.prune([3, 4, 7], merge=False)
+    assert pruned.head.ignore_class == 2
+    sets = np.array([[3, 9], [9, 10], [4, 3]])
+    renamed = pruned.classes[sets]
+    assert renamed.tolist() == [[0, -1], [-1, -1], [1, 0]]
+    assert np.isfinite(pruned.head(inputs(3), renamed)).all()

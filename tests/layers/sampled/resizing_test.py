@@ -1,4 +1,4 @@
-"""SampledSoftmax.grow: what old classes keep, and how new ones begin."""
+"""SampledSoftmax with more or fewer classes: rows, draws, counts."""
 
 import keras
 import numpy as np
@@ -20,6 +20,7 @@ from tf_hsm.layers import SampledSoftmax
 
 NEW = 4
 TOTAL = NUM_CLASSES + NEW
+KEEP = np.array([1, 2, 5, 8, 13, 20, 21, 22, 25, 26, 27, 29])
 COUNTS = 1 + np.arange(NUM_CLASSES)
 
 
@@ -55,7 +56,7 @@ def test_old_classes_keep_their_weights(use_bias):
     assert (lost > 0).all()
     np.testing.assert_allclose(lost, lost[:, :1] + 0 * lost, atol=1e-5)
     share = np.exp(new[:, NUM_CLASSES:]).sum(1)
-    np.testing.assert_allclose(share, 1 - np.exp(-lost[:, 0]), rtol=1e-4)
+    np.testing.assert_allclose(share, 1 - np.exp(-lost[:, 0]), 1e-4, 2e-6)
     most = NEW / (NUM_CLASSES + NEW)
     assert (share < (1.001 if use_bias else 2) * most).all()
     # With inputs of zero the new classes have all of their share.
@@ -146,18 +147,49 @@ def test_a_model_grows(tmp_path):
     )
 
 
-def test_refusals():
-    head = built(name="words")
-    for wrong, message in (
-        (tf_hsm.Tree.two_level(40), "num_classes must be an integer"),
-        (9, "class"),
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_a_softmax_of_the_kept_classes(use_bias):
+    head = built(use_bias=use_bias, ignore_class=-1)
+    pruned = head.prune(KEEP, merge=False)
+    found = pruned.head
+    assert found.num_classes == KEEP.size and found.ignore_class == -1
+    assert found.num_sampled == NUM_SAMPLED and found.step.numpy() == 7
+    assert pruned.rows.tolist() == KEEP.tolist()
+    for one, other in zip(
+        head.row_variables(), found.row_variables(), strict=True
     ):
-        with pytest.raises(ValueError, match=message):
-            head.grow(wrong)
-    with pytest.raises(ValueError, match="counts"):
-        head.grow(TOTAL, COUNTS)
-    with pytest.raises(ValueError, match="no weights yet"):
-        sampled_head().grow(TOTAL)
-    counted = built(sampler="counts", counts=COUNTS)
-    with pytest.raises(ValueError, match="class"):
-        counted.grow(9)
+        np.testing.assert_array_equal(other, one.numpy()[KEEP])
+    x = inputs()
+    old = head.log_probs(x).numpy().astype(float)[:, KEEP]
+    wanted = old - np.log(np.exp(old).sum(1, keepdims=True))
+    np.testing.assert_allclose(found.log_probs(x), wanted, 1e-5, 1e-5)
+
+
+def test_counts_of_a_sampler_of_fewer_classes():
+    """They say which classes are frequent, and follow the classes."""
+    head = built(sampler="counts", counts=COUNTS, power=1.0)
+    found = head.prune(12, merge=False).head
+    np.testing.assert_array_equal(found._counts, COUNTS[-12:])
+    again = type(found).from_config(found.get_config())
+    np.testing.assert_array_equal(again._counts, COUNTS[-12:])
+    assert (found.sampler, found.power) == ("counts", 1.0)
+
+
+def test_a_pruned_model(tmp_path):
+    """Training goes on with fewer classes, and the model is saved."""
+    tokens, labels = make_data()
+    make = {"make": sampled_head, "compiling": {"run_eagerly": True}}
+    model = compile_form(ignore_class=-1, **make)
+    train(model, tokens, labels, epochs=1)
+    pruned = tf_hsm.prune(model, KEEP, merge=False)
+    found = pruned.model
+    found.run_eagerly = True
+    assert head_of(found).step.numpy() == 3
+    losses = train(found, tokens, pruned.classes[labels], epochs=3)
+    assert losses[-1] < losses[0] and head_of(found).step.numpy() == 12
+    found.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        head_of(loaded).log_probs(loaded(tokens)),
+        head_of(found).log_probs(found(tokens)),
+    )
