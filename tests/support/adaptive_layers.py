@@ -4,7 +4,6 @@ import numpy as np
 
 from tests.support import inference_reference as reference
 from tests.support import oracle
-from tests.support.models import NUM_CLASSES, hidden_layers, sequential
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax
 
@@ -25,9 +24,15 @@ LAYERS = {
 SOME = ["flat_softmax", "narrow", "trees", "permuted"]
 
 
-def make(name="permuted", seed=0, **options):
+def make(name="permuted", **options):
+    """One of LAYERS; see `made`."""
     num_classes, own = LAYERS[name]
-    options = {"div_value": 3, "width": 12, **own, **options}
+    return made(num_classes, **{**own, **options})
+
+
+def made(num_classes, seed=0, **options):
+    """A layer for inputs 12 wide, with random weights."""
+    options = {"div_value": 3, "width": 12, **options}
     layer = AdaptiveSoftmax(num_classes, **options)
     layer.build([None, 12])
     rng = np.random.default_rng(seed)
@@ -88,15 +93,6 @@ def dense_log_probs(layer, x, temperature=1.0):
         else:
             columns.append(values + in_head[:, [n + j - 1]])
     return np.concatenate(columns, 1)[:, ranks_of(layer)]
-
-
-def make_model(**options):
-    """Tokens to classes; and the head."""
-    options = {"cutoffs": [4, 11], "div_value": 2, **options}
-    head = AdaptiveSoftmax(NUM_CLASSES, **options)
-    model = sequential(*hidden_layers(), head)
-    model.compile("sgd", loss=head.loss)
-    return model, head
 
 
 def assert_close(actual, expected, tolerance=1e-5):

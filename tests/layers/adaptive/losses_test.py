@@ -7,39 +7,33 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import adaptive_layers, oracle
 from tests.support import inference_reference as reference
-from tests.support import oracle
-from tests.support.adaptive_layers import COUNTS, ranks_of
+from tests.support.adaptive_layers import ranks_of
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax
 
-TREES = [Tree.huffman([9, 1, 5, 3], branching=2), "flat", 3]
 # num_classes and the layer's other arguments; inputs are 12 wide.
 LAYERS = {
-    "one_class": (1, {"cutoffs": []}),
-    "flat_softmax": (9, {"cutoffs": []}),
-    "head_of_one": (9, {"cutoffs": [1]}),
+    **adaptive_layers.LAYERS,
     "tail_of_one": (9, {"cutoffs": [4, 8], "div_value": 2}),
-    "narrow": (40, {"cutoffs": [5, 9, 21], "div_value": 2.2}),
     "width_1": (17, {"cutoffs": [6], "div_value": 12}),
-    "as_wide": (23, {"cutoffs": [3, 12], "div_value": 1}),
     "no_bias": (40, {"cutoffs": [5, 9, 21], "use_bias": False, "div_value": 2}),
-    "head_bias": (40, {"cutoffs": [5, 21], "use_bias": "head", "div_value": 3}),
-    "two_level": (40, {"cutoffs": [5, 9], "tail": "two_level", "div_value": 3}),
     "branching": (40, {"cutoffs": [5], "tail": np.int64(3)}),
-    "trees": (40, {"cutoffs": [5, 9, 21], "tail": TREES, "div_value": 2}),
-    "permuted": (40, {"cutoffs": [5, 9, 21], "counts": COUNTS, "div_value": 2}),
+    "several_trees": (
+        40,
+        {
+            "cutoffs": [5, 9, 21],
+            "div_value": 2,
+            "tail": [Tree.huffman([9, 1, 5, 3], branching=2), "flat", 3],
+        },
+    ),
 }
 
 
-def make(name="permuted", width=12, seed=0, **options):
+def make(name="permuted", **options):
     num_classes, own = LAYERS[name]
-    layer = AdaptiveSoftmax(num_classes, **{**own, **options})
-    layer.build([None, width])
-    rng = np.random.default_rng(seed)
-    for variable in layer.weights:
-        variable.assign(0.7 * rng.normal(size=variable.shape))
-    return layer
+    return adaptive_layers.made(num_classes, **{**own, **options})
 
 
 def make_inputs(layer, shape=(31,), width=12, seed=1):
