@@ -57,6 +57,15 @@ def test_totals_are_sums_of_parts():
     assert found.flops[1] > found.flops[0] > 0
 
 
+def test_a_model_that_computes_nothing():
+    model = keras.Sequential([keras.Input([6]), keras.layers.Reshape([2, 3])])
+    found = estimate(model, batch=4, corpus_tokens=100)
+    assert found.milliseconds == 0 and "inf tokens/s" in str(found)
+    found = found.to_dict()
+    assert found["tokens_per_second"] == np.inf
+    assert found["hours_per_epoch"] == 0
+
+
 def test_a_model_with_its_head():
     inputs = keras.Input((5,), dtype="int32")
     x = keras.layers.Embedding(50, 6)(inputs)

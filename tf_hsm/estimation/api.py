@@ -89,8 +89,8 @@ def estimate(
         gradients, which the optimizer of the model applies. For heads given by
         name or as a tree.
       corpus_tokens: labels in an epoch, or a text such as "100M".
-      memory: bytes that there are, or a text such as "24GB"; None: those of the
-        machine, if they are known.
+      memory: bytes that there are, or a text such as "24GB"; None: the bytes
+        of the machine, if they are known.
       machine: a `Machine`; a name in `estimation.machines`; "here", which
         measures once in a process (see `estimation.calibrate`); a dict of its
         numbers; or None: a CPU of two cores.

@@ -96,8 +96,7 @@ class Machine:
     def rate(self, dtype):
         """Returns the FLOP/s of a large product of numbers of a type.
 
-        That of float32 where the type's own is not known; half of it for
-        float64.
+        Where it is not known, the rate of float32; half of it for float64.
         """
         if dtype in self.flops:
             return self.flops[dtype]

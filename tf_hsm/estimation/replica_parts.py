@@ -59,7 +59,7 @@ def spread(parts, count, network):
     """Returns the `Replicas`, or None for one device.
 
     Args:
-      parts: those of one device.
+      parts: of the model on one device, a list.
       count: S.
       network: bytes a second.
     """

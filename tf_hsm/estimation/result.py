@@ -1,6 +1,7 @@
 """What `estimate` returns."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 from tf_hsm.estimation import peak_memory, report
@@ -22,7 +23,7 @@ class Replicas:
     Attributes:
       count: the devices.
       network: bytes a second that a device sends, and receives.
-      wire_bytes: that each device sends in a step, and likewise receives: the
+      wire_bytes: the bytes that each device sends in a step, and receives: the
         gradients, summed around a ring.
     """
 
@@ -134,7 +135,12 @@ class Estimate:
 
     @property
     def tokens_per_second(self) -> float:
-        """Labels that are learnt from in a second, by all devices."""
+        """Labels that are learnt from in a second, by all devices.
+
+        Infinity for a model that computes nothing.
+        """
+        if not self.milliseconds:
+            return math.inf
         devices = self.replicas.count if self.replicas else 1
         return 1000 * devices * self.labels / self.milliseconds
 

@@ -244,7 +244,7 @@ def _whole(model, shapes, setting, prefix):
 
 
 def _head_parts(head, is_trained, shape, setting, name):
-    """Those of a head for inputs of a shape, each with one label."""
+    """Returns the parts of a head for inputs of a shape, with a label each."""
     if not is_trained:
         setting = dataclasses.replace(setting, slots=slots.of(None))
     found = head.parts_of(shape, setting)

@@ -67,7 +67,7 @@ class SampledEstimate(HeadEstimate):
         tokens, size = setting.tokens, setting.compute_itemsize
         rows = tokens + self.num_sampled  # looked up: labels and samples
         logits = tokens * (self.num_sampled + 1)
-        # Those of the labels are sums of elementwise products.
+        # The logits of labels are sums of elementwise products.
         products = 2 * tokens * self.num_sampled * width
         products += 2 * tokens * width
         moved = size * (3 * rows * width + 4 * logits)
