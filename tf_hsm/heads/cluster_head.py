@@ -68,6 +68,10 @@ class ClusterHead(HeadOfParts):
             for head, of_part in zip(self.tree_heads(), parts, strict=True)
         ]
 
+    def log_probs(self, inputs):
+        """See `HeadOfParts`; the rows of several trees are no nodes of one."""
+        return super().log_probs(inputs)
+
     def first_log_probs(self, inputs):
         """See `HeadOfParts`."""
         starts = self.shortlist.log_probs(inputs)
