@@ -107,7 +107,7 @@ def test_answers_are_the_answers_of_one_device(
 ):
     """The bits of one device; draws are draws of the decoded rows.
 
-    A graph has every other answer, since that of all of them is large.
+    A graph has every other answer: with all of them it would be large.
     """
     several, one = quantized(name, count, mode, width)
     floats, x = decoded(several), inputs(width)

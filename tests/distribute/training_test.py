@@ -30,7 +30,7 @@ def make_head(name, rule, count=None):
 def train(head, name, optimizer=None):
     """Trains by each batch; returns losses, gradients of inputs, the state.
 
-    `optimizer` is that of a model; None: the head has one.
+    `optimizer` is the optimizer of a model; None: the head has its own.
     """
     variables = []
     if optimizer is not None:

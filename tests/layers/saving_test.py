@@ -418,7 +418,7 @@ def test_weights_of_another_shape_are_refused():
 
 
 def test_a_config_without_the_options_of_steps_in_place():
-    """It is that of a plain head."""
+    """Makes a head without an optimizer of its own."""
     config = make_adaptive(optimizer="sgd").get_config()
     for name in ("optimizer", "stochastic_rounding", "seed"):
         del config[name]
