@@ -177,26 +177,31 @@ def row_leaves(arrays, levels):
     return leaves
 
 
-def class_ranks(arrays, levels, groups_of_rows):
-    """Returns each leaf's place among all leaves in depth-first order, `[N]`.
-
-    Args:
-      arrays: the `TreeArrays`.
-      levels: see the module.
-      groups_of_rows: `[R]`, the group of each row.
-    """
-    _, before, shifts = _leaves_before(arrays, levels, groups_of_rows)
-    rows = arrays.class_rows
-    return before[rows] + shifts[groups_of_rows[rows]]
+def class_ranks(arrays, levels):
+    """Returns the place of each leaf in depth-first order, `[N]`."""
+    return row_spans(arrays, levels)[arrays.class_rows, 0]
 
 
-def row_spans(arrays, levels, groups_of_rows):
+def row_spans(arrays, levels):
     """Returns the ranks of the leaves at or below each row, `[R, 2]`.
 
-    These are an interval, from the first rank to one past the last. The
-    arguments are as for `class_ranks`.
+    These are an interval, from the first rank to one past the last. The leaves
+    before a row are those before its group's parent row and those of its
+    earlier siblings. With `before`, the leaves of all earlier rows, the second
+    part is `before[row] - before[first row of the group]`, so the answer is
+    `before[row]` and a sum of terms of the groups above. Groups of roots count
+    as one.
     """
-    leaves, before, shifts = _leaves_before(arrays, levels, groups_of_rows)
+    group_offsets, group_parents, _ = arrays
+    groups_of_rows = row_groups(group_offsets)
+    leaves = row_leaves(arrays, levels)
+    before = np.cumsum(leaves) - leaves
+    roots = levels[1]
+    shifts = np.zeros(group_parents.size, np.int64)
+    shifts[roots:] = (
+        before[group_parents[roots:]] - before[group_offsets[roots:-1]]
+    )
+    shifts = sum_from_root(shifts, levels, groups_of_rows[group_parents])
     first = before + shifts[groups_of_rows]
     return np.stack([first, first + leaves], 1)
 
@@ -209,28 +214,3 @@ def row_ranks(spans):
     """
     order = np.argsort(spans[:, 0], kind="stable")
     return inverse(order.size, order, 0)
-
-
-def _leaves_before(arrays, levels, groups_of_rows):
-    """Returns what the ranks of leaves are made of.
-
-    The leaves before a row are those before its group's parent row and those
-    of its earlier siblings. With `before`, the leaves of all earlier rows,
-    the second part is `before[row] - before[first row of the group]`, so the
-    answer is `before[row]` and a sum of terms of the groups above. Groups of
-    roots count as one.
-
-    Returns:
-      The number of leaves of each row, `[R]`; `before`, `[R]`; and that sum,
-      `[G]`.
-    """
-    group_offsets, group_parents, _ = arrays
-    leaves = row_leaves(arrays, levels)
-    before = np.cumsum(leaves) - leaves
-    roots = levels[1]
-    shifts = np.zeros(group_parents.size, np.int64)
-    shifts[roots:] = (
-        before[group_parents[roots:]] - before[group_offsets[roots:-1]]
-    )
-    shifts = sum_from_root(shifts, levels, groups_of_rows[group_parents])
-    return leaves, before, shifts

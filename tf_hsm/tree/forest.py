@@ -1,12 +1,7 @@
 """Several trees side by side: immutable, NumPy only."""
 
-import functools
-
-import numpy as np
-
-from tf_hsm.tree import arrays
-from tf_hsm.tree.check import check_binary, check_forest
-from tf_hsm.tree.group_arrays import GroupArrays, read_only
+from tf_hsm.tree.check import check_forest
+from tf_hsm.tree.group_arrays import GroupArrays
 
 
 class Forest(GroupArrays):
@@ -56,47 +51,9 @@ class Forest(GroupArrays):
           ValueError: the arrays are not a forest; names the first group, row
             or class that is wrong.
         """
-        self._set_arrays(group_offsets, group_parents, class_rows)
-        check_forest(*self._arrays)
-        if pinned:
-            check_binary(self.group_offsets)
-        self.__dict__["pinned"] = bool(pinned)
-
-    @property
-    def depth(self) -> int:
-        """The length of the longest path from a root."""
-        return self._by_level[1].size - 1
-
-    @functools.cached_property
-    def class_ranks(self) -> np.ndarray:
-        """`[N]` int64, the place of each leaf in depth-first order.
-
-        The leaves of a tree come after the leaves of the trees before it. The
-        classes below a row are an interval of ranks.
-        """
-        by_level, levels, _ = self._by_level
-        return read_only(
-            arrays.class_ranks(
-                by_level, levels, arrays.row_groups(by_level.group_offsets)
-            )
+        self._set_arrays(
+            check_forest, pinned, group_offsets, group_parents, class_rows
         )
-
-    @functools.cached_property
-    def row_spans(self) -> np.ndarray:
-        """`[R, 2]` int64, the ranks of the classes at or below each row.
-
-        They are those from the first number to one before the second.
-        """
-        by_level, levels, rows = self._by_level
-        return read_only(
-            arrays.row_spans(
-                by_level, levels, arrays.row_groups(by_level.group_offsets)
-            )[rows]
-        )
-
-    @functools.cached_property
-    def _by_level(self):
-        return arrays.sort_by_level(self._arrays)
 
     def __repr__(self):
         """Names the sizes."""
@@ -106,8 +63,3 @@ class Forest(GroupArrays):
             f"num_roots={self.num_roots}"
             f"{', pinned=True' if self.pinned else ''})"
         )
-
-    def __reduce__(self):
-        """Pickles what it is made of, which is checked again when read."""
-        make = functools.partial(type(self), pinned=self.pinned)
-        return make, tuple(self._arrays)

@@ -7,40 +7,29 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.tree import arrays
+from tf_hsm.tree.check import check_binary
 from tf_hsm.tree.immutable import Immutable
 
 
 class GroupArrays(Immutable):
-    """The groups of one tree or of several, and the leaf row of each class.
-
-    Two objects of one class are equal, and have one hash, if their three
-    arrays are equal and both or neither are pinned.
-
-    Attributes:
-      group_offsets: `[G + 1]` int64; group g owns the rows
-        `group_offsets[g]` to `group_offsets[g + 1] - 1`.
-      group_parents: `[G]` int64, the row above each group, -1 for a root's.
-      class_rows: `[N]` int64, the leaf row of each class.
-      pinned: a bool: whether the second row of each group, which has two, has
-        the logit 0 and no weights.
-    """
+    """The groups of one tree or of several: the base of `Tree` and `Forest`."""
 
     group_offsets: np.ndarray
     group_parents: np.ndarray
     class_rows: np.ndarray
-    pinned: bool = False
-    class_ranks: np.ndarray
-    row_spans: np.ndarray
+    pinned: bool
 
-    def _set_arrays(self, group_offsets, group_parents, class_rows):
-        """Copies the three arrays; a ValueError if they are no integers."""
-        for name, array in (
-            ("group_offsets", group_offsets),
-            ("group_parents", group_parents),
-            ("class_rows", class_rows),
+    def _set_arrays(self, check, pinned, *group_arrays):
+        """Copies the three arrays, and checks them with `check`."""
+        for name, array in zip(
+            arrays.TreeArrays._fields, group_arrays, strict=True
         ):
             copy = _checks.check_integers(name, array).copy()
             self.__dict__[name] = read_only(copy)
+        check(*self._arrays)
+        if pinned:
+            check_binary(self.group_offsets)
+        self.__dict__["pinned"] = bool(pinned)
 
     @property
     def num_classes(self) -> int:
@@ -67,6 +56,11 @@ class GroupArrays(Immutable):
         """The number of trees; 1 for a `Tree`."""
         return self.root_groups.size
 
+    @property
+    def depth(self) -> int:
+        """L, the length of the longest path from a root."""
+        return self._by_level[1].size - 1
+
     @functools.cached_property
     def root_groups(self) -> np.ndarray:
         """`[num_roots]` int64, the first group of each tree; ascending."""
@@ -86,6 +80,25 @@ class GroupArrays(Immutable):
     def row_children(self) -> np.ndarray:
         """`[R]` int64, the group below each row, -1 for a leaf."""
         return read_only(arrays.row_children(self._arrays))
+
+    @functools.cached_property
+    def class_ranks(self) -> np.ndarray:
+        """`[N]` int64, the place of each leaf in depth-first order.
+
+        The leaves of a tree come after the leaves of the trees before it. The
+        classes below a row are an interval of ranks.
+        """
+        by_level, levels, _ = self._by_level
+        return read_only(arrays.class_ranks(by_level, levels))
+
+    @functools.cached_property
+    def row_spans(self) -> np.ndarray:
+        """`[R, 2]` int64, the ranks of the classes at or below each row.
+
+        They are those from the first number to one before the second.
+        """
+        by_level, levels, rows = self._by_level
+        return read_only(arrays.row_spans(by_level, levels)[rows])
 
     @functools.cached_property
     def row_ranks(self) -> np.ndarray:
@@ -116,6 +129,21 @@ class GroupArrays(Immutable):
         return arrays.TreeArrays(
             self.group_offsets, self.group_parents, self.class_rows
         )
+
+    @functools.cached_property
+    def _by_level(self):
+        """What `arrays.sort_by_level` returns for the arrays."""
+        return arrays.sort_by_level(self._arrays)
+
+    @property
+    def _options(self):
+        """The arguments of the constructor beside the arrays, by name."""
+        return {"pinned": self.pinned}
+
+    def __reduce__(self):
+        """Pickles what it is made of, which is checked again when read."""
+        make = functools.partial(type(self), **self._options)
+        return make, tuple(self._arrays)
 
     @functools.cached_property
     def _hash(self):

@@ -21,9 +21,7 @@ def map_rows(old, old_levels, new, new_levels, from_top=False):
       new_levels: of the new tree.
       from_top: whether to count from the other end instead.
     """
-    ranks = arrays.class_ranks(
-        old, old_levels, arrays.row_groups(old.group_offsets)
-    )
+    ranks = arrays.class_ranks(old, old_levels)
     old_keys = _intervals(old, old_levels, ranks)
     new_keys = _intervals(new, new_levels, ranks)
     in_order = _by_key_from_top if from_top else _by_key_from_below

@@ -18,7 +18,7 @@ from tf_hsm.tree import (
     pruned_tree,
     regrouped_tree,
 )
-from tf_hsm.tree.check import check_binary, check_is_tree, check_tree
+from tf_hsm.tree.check import check_is_tree, check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
@@ -93,11 +93,9 @@ class Tree(TreeConstructors, GroupArrays):
             is negative, infinite or NaN; names the first group, row or class
             that is wrong.
         """
-        self._set_arrays(group_offsets, group_parents, class_rows)
-        check_tree(*self._arrays)
-        if pinned:
-            check_binary(self.group_offsets)
-        self.__dict__["pinned"] = bool(pinned)
+        self._set_arrays(
+            check_tree, pinned, group_offsets, group_parents, class_rows
+        )
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
         if counts is not None:
             counts = _checks.check_counts(counts, self.num_classes).copy()
@@ -130,13 +128,8 @@ class Tree(TreeConstructors, GroupArrays):
         Args:
           **changes: the arguments by name, the three arrays among them.
         """
-        own = {
-            **self._arrays._asdict(),
-            "names": self._names,
-            "pinned": self.pinned,
-            "counts": self.counts,
-        }
-        return type(self)(**{**own, **changes})
+        own = self._arrays._asdict() | self._options
+        return type(self)(**(own | changes))
 
     @classmethod
     def load(cls, path: _Path) -> "Tree":
@@ -162,44 +155,17 @@ class Tree(TreeConstructors, GroupArrays):
         Raises:
           OSError: the file cannot be written; says why, and names the path.
         """
-        files.save(path, self._arrays, self._names, self.pinned, self.counts)
+        files.save(path, self._arrays, **self._options)
 
     def get_config(self) -> dict:
         """Returns the tree as a dict that JSON can hold."""
-        return files.to_config(
-            self._arrays, self._names, self.pinned, self.counts
-        )
-
-    @property
-    def depth(self) -> int:
-        """L, the length of the longest path."""
-        return self._levels.size - 1
+        return files.to_config(self._arrays, **self._options)
 
     @functools.cached_property
     def group_depths(self) -> np.ndarray:
         """`[G]` int64, the rows above each group; 0 for the root's group."""
         return read_only(
             np.repeat(np.arange(self.depth), np.diff(self._levels))
-        )
-
-    @functools.cached_property
-    def class_ranks(self) -> np.ndarray:
-        """`[N]` int64, the place of each leaf in depth-first order.
-
-        The classes below a row are an interval of ranks.
-        """
-        return read_only(
-            arrays.class_ranks(self._arrays, self._levels, self.row_groups)
-        )
-
-    @functools.cached_property
-    def row_spans(self) -> np.ndarray:
-        """`[R, 2]` int64, the ranks of the classes at or below each row.
-
-        They are those from the first number to one before the second.
-        """
-        return read_only(
-            arrays.row_spans(self._arrays, self._levels, self.row_groups)
         )
 
     def path(self, c: int) -> np.ndarray:
@@ -758,6 +724,19 @@ class Tree(TreeConstructors, GroupArrays):
     def _levels(self):
         return arrays.level_starts(self._arrays)
 
+    @property
+    def _by_level(self):
+        """The arrays of a tree have the groups of a level side by side."""
+        return self._arrays, self._levels, slice(None)
+
+    @property
+    def _options(self):
+        return {
+            "names": self._names,
+            "pinned": self.pinned,
+            "counts": self.counts,
+        }
+
     def __repr__(self):
         """Names the sizes."""
         return (
@@ -765,16 +744,6 @@ class Tree(TreeConstructors, GroupArrays):
             f"num_groups={self.num_groups}, depth={self.depth}"
             f"{', pinned=True' if self.pinned else ''})"
         )
-
-    def __reduce__(self):
-        """Pickles what it is made of, which is checked again when read."""
-        make = functools.partial(
-            type(self),
-            names=self._names,
-            pinned=self.pinned,
-            counts=self.counts,
-        )
-        return make, tuple(self._arrays)
 
 
 def check_one_tree(tree):
