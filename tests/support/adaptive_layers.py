@@ -1,9 +1,8 @@
-"""AdaptiveSoftmax layers with random weights, and the same in float64 NumPy."""
+"""AdaptiveSoftmax layers with random weights, and what they should answer."""
 
 import numpy as np
 
-from tests.support import inference_reference as reference
-from tests.support import oracle
+from tests.support import head_oracle
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax
 
@@ -47,21 +46,6 @@ def make_inputs(*shape, seed=1):
     return np.random.default_rng(seed).normal(size=[*shape, 12]).astype("f4")
 
 
-def arrays_of(layer):
-    """The float64 matrices of the clusters: of the head, then of the tails."""
-    n = layer.num_classes if not layer.cutoffs else layer.cutoffs[0]
-    head_tree = oracle.OneGroup(n + len(layer.cutoffs))
-    parts = [(head_tree, np.eye(12), layer.head_kernel, layer.head_bias)]
-    for j, tree in enumerate(layer.clusters.tail_trees):
-        p = layer.projections[j]
-        p = np.eye(12) if p is None else p.numpy().astype(float)
-        parts.append((tree, p, layer.tail_kernels[j], layer.tail_biases[j]))
-    return [
-        (t, p, k.numpy().astype(float), b if b is None else b.numpy())
-        for t, p, k, b in parts
-    ]
-
-
 def ranks_of(layer):
     """The place of each class by its count; of equal ones, of the smaller.
 
@@ -74,25 +58,9 @@ def ranks_of(layer):
 
 
 def dense_log_probs(layer, x, temperature=1.0):
-    """Those of all classes, `[B, N]`."""
-    (head, *tails), columns = arrays_of(layer), []
-    for j, (tree, p, kernel, bias) in enumerate([head, *tails]):
-        bias = 0 if bias is None else bias.astype(float)
-        problem = oracle.Problem(
-            np.float64(x) @ p,
-            None,
-            kernel / temperature,
-            bias / temperature + np.zeros(len(kernel)),
-            None,
-        )
-        values, _ = reference.node_log_probs(tree, problem)
-        values = reference.by_class(tree, values)
-        if j == 0:
-            n, in_head = len(kernel) - len(tails), values
-            columns.append(values[:, :n])
-        else:
-            columns.append(values + in_head[:, [n + j - 1]])
-    return np.concatenate(columns, 1)[:, ranks_of(layer)]
+    """The log-probabilities `[B, N]` of all classes, in float64."""
+    values = head_oracle.log_probs(layer, np.float64(x), temperature)
+    return values.numpy()[:, head_oracle.Rows(layer).class_rows]
 
 
 def assert_close(actual, expected, tolerance=1e-5):

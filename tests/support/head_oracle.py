@@ -71,10 +71,10 @@ def logits(head, x):
     for part, projection in itertools.zip_longest(
         head._tree_heads(), projections
     ):
-        inputs = x if projection is None else tf.matmul(x, projection)
-        z = tf.matmul(inputs, part.weights, transpose_b=True)
+        inputs = x if projection is None else tf.matmul(x, _wide(projection))
+        z = tf.matmul(inputs, _wide(part.weights), transpose_b=True)
         if part.biases is not None:
-            z += part.biases
+            z += _wide(part.biases)
         if part.tree.pinned:
             z = tf.reshape(tf.stack([z, 0 * z], -1), [len(z), -1])
         found.append(z)
@@ -87,12 +87,17 @@ def logits(head, x):
     return z if cap is None else cap * tf.tanh(z / cap)
 
 
+def _wide(variable):
+    """A variable in float64; gradients flow to the variable."""
+    return tf.cast(tf.convert_to_tensor(variable), "float64")
+
+
 def losses(head, x, labels, weights=None, plain=False):
     """The losses `[B]` of inputs, by the formulas.
 
     Args:
-      head: a layer with float64 weights.
-      x: `[B, width]`, hidden vectors.
+      head: a layer.
+      x: `[B, width]`, hidden vectors in float64.
       labels: `[B, M]`, -1 for none.
       weights: `[B, M]`, of labels; None: their mean.
       plain: whether to leave out what only training has.
@@ -127,12 +132,14 @@ def row_losses(head, rows, z, plain):
         return found
     if getattr(head, "z_loss", 0):
         found += head.z_loss * sums**2
-    return found * (1 - tf.exp(-found)) ** head.focal_gamma
+    if head.focal_gamma:
+        found *= (1 - tf.exp(-found)) ** head.focal_gamma
+    return found
 
 
-def log_probs(head, x):
+def log_probs(head, x, temperature=1.0):
     """The log-probabilities `[B, R]` of all rows."""
-    rows, z = Rows(head), logits(head, x)
+    rows, z = Rows(head), logits(head, x) / temperature
     if type(head).__name__ == "LabelTree":
         return -tf.nn.softplus(-z) @ rows.above.T
     return -row_losses(head, rows, z, plain=True)

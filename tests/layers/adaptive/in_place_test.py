@@ -2,7 +2,6 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +11,6 @@ from tests.support.adaptive_layers import make, make_inputs
 from tests.support.in_place_models import (
     arguments,
     fit,
-    head_state,
     make_adaptive,
 )
 from tests.support.models import head_of, make_data
@@ -45,35 +43,6 @@ def test_clusters_without_a_label(labels):
     for has_moved, new, old in zip(moved, after, before, strict=True):
         if not has_moved:
             assert_same(new, old)
-    assert int(layer.optimizer.iterations) == 1
-
-
-def changed(labels, place, label):
-    labels = labels.copy()
-    labels[place] = label
-    return labels
-
-
-@pytest.mark.parametrize(
-    "label, kind", [(-1, "eager"), (40, "function"), (2**40, "fit")]
-)
-def test_a_bad_label_moves_nothing(label, kind):
-    """The label has no cluster; the other labels are right."""
-    layer = make(optimizer=OPTIMIZERS["lazy_adam"]())
-    x, labels = make_inputs(31), np.arange(31)
-    model = keras.Sequential([keras.Input([12]), layer])
-    model.compile("sgd", loss=layer.loss)
-    call = {
-        "eager": functools.partial(layer_step, layer),
-        "function": tf.function(functools.partial(layer_step, layer)),
-        "fit": functools.partial(model.fit, shuffle=False, verbose=0),
-    }[kind]
-    before = head_state(model)
-    message = rf"labels must be in \[0, 40\)(.|\n)*17(.|\n)*{label}\D"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        call(x, changed(labels, 17, label))
-    assert_same(head_state(model), before)
-    call(x, labels)
     assert int(layer.optimizer.iterations) == 1
 
 
