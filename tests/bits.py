@@ -52,7 +52,7 @@ _RULES = {
 
 
 class _Problem:
-    """Weights, biases, labels and inputs, the same for the same name."""
+    """A head, labels and inputs, the same for the same name."""
 
     def __init__(self, name, tree, dtype):
         rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -64,6 +64,7 @@ class _Problem:
         rows = tree.num_weight_rows
         self.weights = tf.Variable(normal(rows, _WIDTH) * 0.3)
         self.biases = tf.Variable(normal(rows))
+        self.head = tf_hsm.TreeHead(self.weights, self.biases, tree)
         self.labels = rng.integers(tree.num_classes, size=_BATCH)
         self.classes = rng.integers(tree.num_classes, size=(_BATCH, 3))
         self.inputs = normal(_BATCH, _WIDTH)
@@ -74,14 +75,7 @@ class _Problem:
 def _on_variable(problem, **options):
     with tf.GradientTape() as tape:
         tape.watch(problem.inputs)
-        loss = tf_hsm.hierarchical_softmax_loss(
-            problem.weights,
-            problem.biases,
-            problem.labels,
-            problem.inputs,
-            problem.tree,
-            **options,
-        )
+        loss = problem.head.loss(problem.labels, problem.inputs, **options)
     return loss, *tape.gradient(
         loss, [problem.weights, problem.biases, problem.inputs]
     )
@@ -93,16 +87,11 @@ def _smoothed(problem):
 
 def _on_tensor(problem):
     weights = problem.weights.value()
+    head = tf_hsm.TreeHead(weights, None, problem.tree)
     with tf.GradientTape() as tape:
         tape.watch([weights, problem.inputs])
-        loss = tf_hsm.hierarchical_softmax_loss(
-            weights,
-            None,
-            problem.labels,
-            problem.inputs,
-            problem.tree,
-            ignore_class=int(problem.labels[0]),
-        )
+        ignored = int(problem.labels[0])
+        loss = head.loss(problem.labels, problem.inputs, ignore_class=ignored)
         total = tf.reduce_mean(loss)
     return loss, *tape.gradient(total, [weights, problem.inputs])
 
@@ -110,9 +99,7 @@ def _on_tensor(problem):
 def _log_probs(problem):
     with tf.GradientTape() as tape:
         tape.watch(problem.inputs)
-        log_probs = tf_hsm.hierarchical_softmax_log_probs(
-            problem.weights, problem.biases, problem.inputs, problem.tree
-        )
+        log_probs = problem.head.log_probs(problem.inputs)
         total = tf.reduce_mean(log_probs[:, ::3])
     return log_probs, *tape.gradient(
         total, [problem.weights, problem.biases, problem.inputs]
@@ -120,28 +107,20 @@ def _log_probs(problem):
 
 
 def _log_prob(problem):
-    return tf_hsm.hierarchical_softmax_log_prob(
-        problem.weights,
-        problem.biases,
-        problem.classes,
-        problem.inputs,
-        problem.tree,
-    )
+    return problem.head.log_prob(problem.classes, problem.inputs)
 
 
 def _top_k(problem):
-    arguments = problem.weights, problem.biases, problem.inputs, problem.tree
-    return *tf_hsm.hierarchical_softmax_top_k(
-        *arguments, 5
-    ), *tf_hsm.hierarchical_softmax_top_k(
-        *arguments, 4, beam_width=2, return_pruned=True
-    )
+    beam = {"beam_width": 2, "return_pruned": True}
+    return [
+        *problem.head.top_k(problem.inputs, 5),
+        *problem.head.top_k(problem.inputs, 4, **beam),
+    ]
 
 
 def _sample(problem):
-    arguments = problem.weights, problem.biases, problem.inputs, problem.tree
     return [
-        tf_hsm.hierarchical_softmax_sample(*arguments, 7, seed=3, **options)
+        problem.head.sample(problem.inputs, 7, seed=3, **options)
         for options in (
             {},
             {"temperature": 0.7},
@@ -165,14 +144,8 @@ _FUNCTIONS = (
 def _train_step(problem, optimizer):
     optimizer.build([problem.weights, problem.biases])
     losses = [
-        tf_hsm.hierarchical_softmax_train_step(
-            problem.weights,
-            problem.biases,
-            problem.labels,
-            problem.inputs,
-            problem.tree,
-            optimizer,
-            seed=5,
+        problem.head.train_step(
+            problem.labels, problem.inputs, optimizer, seed=5
         )
         for _ in range(2)
     ]
