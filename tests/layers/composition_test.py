@@ -9,12 +9,7 @@ from tests.support.models import TREE, WIDTH, make_head
 from tests.support.training import layer_step
 from tf_hsm.distribute import Plan
 from tf_hsm.heads.bags import BagHead
-from tf_hsm.layers import (
-    AdaptiveSoftmax,
-    HierarchicalSoftmax,
-    LabelTree,
-    SampledSoftmax,
-)
+from tf_hsm.layers import HierarchicalSoftmax, LabelTree
 from tf_hsm.layers.layer_arguments import documented
 from tf_hsm.optimizers import SGD
 
@@ -66,19 +61,6 @@ def test_other_options_are_fixed(name):
     if name == "label_smoothing":
         with pytest.raises(AttributeError, match="a LabelTree has no label_"):
             _ = LabelTree(TREE).label_smoothing
-
-
-@pytest.mark.parametrize(
-    "make, name",
-    [
-        (lambda **o: LabelTree(TREE, **o), "class_weights"),
-        (lambda **o: SampledSoftmax(9, num_sampled=3, **o), "optimizer"),
-        (lambda **o: AdaptiveSoftmax(30, **o), "node_labels"),
-    ],
-)
-def test_options_that_a_head_lacks(make, name):
-    with pytest.raises(ValueError, match=rf"{name} is not possible for [A-Z]"):
-        make(**{name: True})
 
 
 def test_attributes_of_a_subclass():

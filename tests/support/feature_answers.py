@@ -8,7 +8,6 @@ import numpy as np
 from tests.support.heads_by_name import (
     BATCH,
     NUM_CLASSES,
-    TREE,
     WIDTH,
     built,
     inputs,
@@ -32,58 +31,6 @@ def embed(name):
         raise TypeError(f"{name} has no embed")
     rows = head.head_kernel if options else head.embeddings
     np.testing.assert_allclose(head.embed([3, 0]), rows.numpy()[[3, 0]])
-
-
-def log_probs(name):
-    head, given, probs = _case(name)
-    assert probs.shape == (BATCH, NUM_CLASSES)
-    if name == "LabelTree":
-        assert (probs > 0).all() and (probs < 1).all()
-        best = head.top_k(given, 1).log_probs[:, 0]
-        np.testing.assert_allclose(np.log(probs.max(1)), best, rtol=1e-4)
-    else:
-        np.testing.assert_allclose(probs.sum(1), 1, rtol=1e-4)
-
-
-def log_prob(name):
-    head, given, probs = _case(name)
-    found = head.log_prob([ALLOWED] * BATCH, given)
-    np.testing.assert_allclose(np.exp(found), probs[:, ALLOWED], rtol=1e-4)
-
-
-def _check_nodes(head, probs, of_rows):
-    """A node is as probable as the classes below it, or more in a label tree.
-
-    Args:
-      head: the head.
-      probs: `[B, N]`, the probabilities of the classes.
-      of_rows: `[B, R]`, the log-probabilities of the rows of the head's tree.
-    """
-    tree, found = head.tree, np.exp(np.float64(of_rows))
-    assert found.shape == (BATCH, tree.num_rows)
-    np.testing.assert_allclose(found[:, tree.class_rows], probs, rtol=1e-4)
-    below = np.zeros([NUM_CLASSES, tree.num_rows])
-    for label in range(NUM_CLASSES):
-        below[label, tree.path(label)] = 1
-    if type(head).__name__ == "LabelTree":
-        for row in range(tree.num_rows):
-            most = probs[:, below[:, row] > 0].max(1)
-            assert (found[:, row] >= most * (1 - 1e-4)).all()
-        assert (found <= 1).all()
-    else:
-        np.testing.assert_allclose(found, probs @ below, rtol=1e-4)
-
-
-def log_prob_of_nodes(name):
-    head, given, probs = _case(name)
-    count = getattr(head, "tree", TREE).num_rows
-    rows = np.broadcast_to(np.arange(count), [BATCH, count])
-    _check_nodes(head, probs, head.log_prob(rows, given, nodes=True))
-
-
-def log_probs_of_nodes(name):
-    head, given, probs = _case(name)
-    _check_nodes(head, probs, head.log_probs(given, nodes=True))
 
 
 def top_k(name):
@@ -188,10 +135,17 @@ def sample_of_allowed(name):
 
 FEATURES = {
     "`embed`": embed,
-    "`log_probs`": log_probs,
-    "`log_probs(nodes=True)`": log_probs_of_nodes,
-    "`log_prob`": log_prob,
-    "`log_prob(nodes=True)`": log_prob_of_nodes,
+    # tests/layers/conformance_test.py tests what these are.
+    "`log_probs`": lambda name: built(name).log_probs(inputs(name)),
+    "`log_probs(nodes=True)`": lambda name: built(name).log_probs(
+        inputs(name), nodes=True
+    ),
+    "`log_prob`": lambda name: built(name).log_prob(
+        [[0]] * BATCH, inputs(name)
+    ),
+    "`log_prob(nodes=True)`": lambda name: built(name).log_prob(
+        [[0]] * BATCH, inputs(name), nodes=True
+    ),
     "`log_prob(allowed=)`": log_prob_of_allowed,
     "`top_k`": top_k,
     "`top_k(threshold=)`": threshold,
