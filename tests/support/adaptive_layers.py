@@ -18,6 +18,14 @@ LAYERS = {
         40,
         {"cutoffs": [5, 31], "tail": [3, Tree.huffman(range(9))], "width": 12},
     ),
+    "pinned": (
+        40,
+        {
+            "cutoffs": [5, 31],
+            "tail": [3, Tree.huffman(range(9), pinned=True)],
+            "width": None,
+        },
+    ),
     "permuted": (40, {"cutoffs": [5, 9, 21], "counts": COUNTS, "div_value": 2}),
 }
 SOME = ["flat_softmax", "narrow", "trees", "permuted"]

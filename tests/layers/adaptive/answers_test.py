@@ -1,9 +1,10 @@
-"""Log-probabilities of an AdaptiveSoftmax, against float64 NumPy."""
+"""Answers of an AdaptiveSoftmax, against the formulas in float64."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import head_oracle
 from tests.support import inference_reference as reference
 from tests.support.adaptive_layers import (
     COUNTS,
@@ -14,8 +15,8 @@ from tests.support.adaptive_layers import (
     make,
     make_inputs,
 )
+from tests.support.masks import lists_of
 from tf_hsm import Tree
-from tf_hsm.layers import AdaptiveSoftmax
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -34,67 +35,108 @@ def test_log_probs(name, dtype, tolerance):
     for of in (classes, classes[..., :1].astype("i4"), classes[..., :0]):
         given = np.take_along_axis(expected, of, -1)
         assert_close(layer.log_prob(of, x), given, tolerance)
-    assert_close(layer(x, classes[..., 0]), -given_first(expected, classes))
     assert_close(layer.log_probs(x[0, 0]), expected[0, 0], tolerance)
     assert layer.log_probs(x[:0]).shape == [0, 4, layer.num_classes]
     assert layer.log_prob(classes[:0], x[:0]).shape == [0, 4, 7]
 
 
-def given_first(log_probs, classes):
-    return np.take_along_axis(log_probs, classes[..., :1], -1)[..., 0]
-
-
 def test_log_probs_have_gradients():
-    """Slopes in random directions equal finite differences."""
-    layer = make("permuted", dtype="float64")
-    rng, x = np.random.default_rng(0), make_inputs(3).astype(float)
-    upstream = rng.normal(size=[3, 40])
-    with tf.GradientTape() as tape:
-        inputs = tf.constant(x)
-        tape.watch(inputs)
-        total = tf.reduce_sum(upstream * layer.log_probs(inputs))
-    sources = [inputs, *(v.value for v in layer.weights)]
-    slope, *slopes = tape.gradient(total, sources)
-
-    def check(values, slope, evaluate):
-        for _ in range(3):
-            step = 1e-5 * rng.normal(size=values.shape)
-            change = evaluate(values + step) - evaluate(values - step)
-            expected = np.sum(tf.convert_to_tensor(slope) * step) * 2
-            assert_close(change * 1e5, expected * 1e5, 1e-7)
-
-    def of_inputs(values):
-        return (upstream * dense_log_probs(layer, values)).sum()
-
-    check(x, slope, of_inputs)
-    for variable, slope in zip(layer.weights, slopes, strict=True):
-        kept = variable.numpy()
-
-        def of_variable(values, variable=variable):
-            variable.assign(values)
-            return of_inputs(x)
-
-        check(kept, slope, of_variable)
-        variable.assign(kept)
+    """Of inputs and of all variables, as of the formulas."""
+    layer, slopes = make("permuted", dtype="float64"), []
+    x = tf.constant(make_inputs(3), "float64")
+    upstream = np.random.default_rng(0).normal(size=[3, 40])
+    class_rows = head_oracle.Rows(layer).class_rows
+    for log_probs in (
+        lambda x: tf.gather(
+            head_oracle.log_probs(layer, x), class_rows, axis=1
+        ),
+        layer.log_probs,
+    ):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(upstream * log_probs(x))
+        sources = [x, *(v.value for v in layer.weights)]
+        slopes.append(map(tf.convert_to_tensor, tape.gradient(total, sources)))
+    for wanted, found in zip(*slopes, strict=True):
+        assert_close(found, wanted, 1e-12)
 
 
-def test_bad_classes():
-    layer, x = make(), make_inputs(2, 3)
-    error = tf.errors.InvalidArgumentError
-    for classes in ([[0, 40]], [[0, -1]]):
-        message = rf"classes must be in \[0, 40\)(.|\n)*{classes[0][1]}"
-        with pytest.raises(error, match=message):
-            layer.log_prob(classes, x[0, :1])
-    with pytest.raises(ValueError, match=r"classes, of shape \(3, 2, 4\)"):
-        layer.log_prob(np.zeros([3, 2, 4], int), x)
-    with pytest.raises(TypeError, match="classes must be integers"):
-        layer.log_prob([[0.5]], x[0, :1])
+X = make_inputs(3)
+ERROR = tf.errors.InvalidArgumentError
+# The call of a layer, the error and its words.
+REFUSALS = [
+    *(
+        (lambda layer, c=c: layer.log_prob([[0, c]], X[:1]), ERROR, words)
+        for c in (40, -1)
+        for words in (rf"classes must be in \[0, 40\)(.|\n)*{c}",)
+    ),
+    *(
+        (lambda layer, c=c: layer(np.array([0, c]), embed=True), ERROR, words)
+        for c in (40, -1)
+        for words in (rf"classes must be in \[0, 40\)(.|\n)*{c}",)
+    ),
+    (
+        lambda layer: layer.log_prob(np.zeros([3, 2, 4], int), X),
+        ValueError,
+        r"classes, of shape \(3, 2, 4\)",
+    ),
+    *(
+        (ask, TypeError, "classes must be integers")
+        for ask in (
+            lambda layer: layer.log_prob([[0.5]], X[:1]),
+            lambda layer: layer.embed([0.5]),
+        )
+    ),
+    *(
+        (
+            lambda layer, k=k: layer.top_k(X, k),
+            ValueError,
+            rf"k = {k} is outside \[1, 40\]",
+        )
+        for k in (0, 41)
+    ),
+    (
+        lambda layer: layer.top_k(X, 3, beam_width=0),
+        ValueError,
+        "beam_width = 0 is below 1",
+    ),
+    (lambda layer: layer.top_k(X, 1, bounds=[0.0] * 2), ERROR, "bounds must"),
+    *(
+        (
+            lambda layer, options=options: layer.sample(X, 3, **options),
+            ValueError,
+            words,
+        )
+        for options, words in (
+            ({"top_k": 0}, "k = 0"),
+            ({"top_p": 1.5}, "top_p = 1.5 is not in"),
+            ({"top_k": 2, "temperature": 0.0}, "temperature = 0.0 is not"),
+        )
+    ),
+    *(
+        (lambda layer, ask=ask, its=its: ask(layer, **its), error, words)
+        for ask in (
+            lambda layer, **its: layer.top_k(X, 2, **its),
+            lambda layer, **its: layer.log_prob([[1]] * 3, X, **its),
+        )
+        for its, error, words in (
+            ({"renormalize": True}, ValueError, "renormalize needs allowed"),
+            ({"allowed": [40]}, ERROR, r"0, 40\)"),
+            ({"allowed": [[1], [2]]}, ERROR, "allowed mus"),
+        )
+    ),
+    (
+        lambda layer: layer.sample(X, 2, allowed=[0.5]),
+        TypeError,
+        "allowed must be integers",
+    ),
+]
 
 
-def test_no_weights_yet():
-    unbuilt = AdaptiveSoftmax(9, cutoffs=[3], width=4, name="words")
-    with pytest.raises(ValueError, match="words has no weights yet"):
-        unbuilt.log_probs(make_inputs(2, 3))
+@pytest.mark.parametrize("call, error, words", REFUSALS)
+def test_refusals(call, error, words):
+    with pytest.raises(error, match=words):
+        call(make())
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -146,8 +188,6 @@ def test_top_k_with_bounds(name, traced):
         np.testing.assert_allclose(found.log_probs, wanted, rtol=1e-6)
         one = layer.top_k(x[1, 1], k, bounds=bounds[1, 1])
         np.testing.assert_array_equal(one.classes, found.classes[1, 1])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="bounds must"):
-        layer.top_k(x, 1, bounds=bounds[0])
 
 
 @pytest.mark.parametrize("k", [1, 3, 7, 20, 40])
@@ -188,43 +228,56 @@ def test_top_k_of_nan(where, k):
             assert (drawn[bad] == -1).all()
 
 
-@pytest.mark.parametrize("k", [0, 41])
-def test_bad_k(k):
-    with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, 40\]"):
-        make().top_k(make_inputs(2, 3), k)
-
-
 @pytest.mark.parametrize(
-    "name, options",
+    "name, options, chance",
     [
-        *((name, {}) for name in SOME),
-        *((name, {"temperature": 1.7}) for name in SOME),
-        ("permuted", {"top_k": 6}),
-        ("permuted", {"top_p": 0.8}),
+        *((name, {}, chance) for name in SOME for chance in (0.4, 1.0)),
+        *((name, {"temperature": 1.7}, 1.0) for name in SOME),
+        ("permuted", {"temperature": 1.7}, 0.4),
+        ("permuted", {"top_k": 6}, 1.0),
+        ("permuted", {"top_k": 4}, 0.4),
+        ("permuted", {"top_p": 0.8}, 1.0),
+        ("permuted", {"top_p": 0.7}, 0.4),
     ],
 )
-def test_sample(name, options):
-    """A chi-square test; the same seed draws the same classes."""
-    layer, x = make(name), make_inputs(2)
+def test_sample(name, options, chance):
+    """A chi-square test; the same seed draws the same classes.
+
+    `chance` is the share of the classes that are allowed.
+    """
+    layer, x = make(name), make_inputs(3)
+    mask = np.random.default_rng(0).random([3, layer.num_classes]) < chance
+    if chance < 1:
+        options = {**options, "allowed": lists_of(mask)}
     draws = layer.sample(x, 20_000, seed=5, **options)
     assert draws.dtype == tf.int64
-    restricted = options.keys() & {"top_k", "top_p"}
-    log_probs = dense_log_probs(layer, x, options.get("temperature", 1.0))
-    for log_p, drawn in zip(log_probs, draws.numpy(), strict=True):
-        p = np.exp(log_p)
-        if restricted:
-            order = np.argsort(-p)
-            before = np.cumsum(p[order]) - p[order]
-            kept = before < options.get("top_p", 1)
-            kept &= np.arange(p.size) < options.get("top_k", p.size)
-            p[order[~kept]] = 0
-            p /= p.sum()
-        assert reference.p_value(drawn, p) > 1e-4
+    temperature = options.get("temperature", 1.0)
+    if chance < 1:
+        # The temperature is for the probabilities of the allowed classes.
+        log_probs = dense_log_probs(layer, x) / temperature
+    else:
+        log_probs = dense_log_probs(layer, x, temperature)
+    for drawn, log_p, its in zip(draws.numpy(), log_probs, mask, strict=True):
+        p = np.where(its, np.exp(log_p), 0)
+        p /= p.sum()
+        order = np.argsort(-p)
+        kept = np.cumsum(p[order]) - p[order] < options.get("top_p", 1)
+        kept &= np.arange(p.size) < options.get("top_k", p.size)
+        p[order[~kept]] = 0
+        assert reference.p_value(drawn, p / p.sum()) > 1e-4
     np.testing.assert_array_equal(
         layer.sample(x, 20_000, seed=5, **options), draws
     )
     other = layer.sample(x, 20_000, seed=6, **options)
-    assert np.mean(other != draws) > 0.3
+    assert np.mean(other != draws) > 0.05
+
+
+def test_draws_of_nothing():
+    layer = make()
+    assert layer.sample(X, 0).shape == [3, 0]
+    assert layer.sample(X[:0], 3).shape == [0, 3]
+    nothing = layer.sample(X, 2, seed=1, allowed=[-1])
+    np.testing.assert_array_equal(nothing, np.full([3, 2], -1))
 
 
 def test_draws_are_independent():
@@ -236,19 +289,6 @@ def test_draws_are_independent():
     pairs = np.outer(p, p).ravel()
     for a, b in ((one, other), (one[:-1], one[1:])):
         assert reference.p_value(a * 40 + b, pairs) > 1e-4
-
-
-def test_bad_sample_arguments():
-    layer, x = make(), make_inputs(2)
-    for options, message in (
-        ({"top_k": 0}, "k = 0"),
-        ({"top_p": 1.5}, "top_p = 1.5 is not in"),
-        ({"top_k": 2, "temperature": 0.0}, "temperature = 0.0 is not"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            layer.sample(x, 3, **options)
-    assert layer.sample(x, 0).shape == [2, 0]
-    assert layer.sample(x[:0], 3).shape == [0, 3]
 
 
 TAILS = {"cutoffs": [5, 20], "tail": [2, Tree.huffman(range(1, 21))]}
@@ -295,9 +335,3 @@ def test_a_sure_shortlist_prunes_nothing():
     found = layer.top_k(x, 3, beam_width=1, return_pruned=True)
     assert not found.num_pruned.numpy().any()
     np.testing.assert_array_equal(found.classes, layer.top_k(x, 3).classes)
-
-
-def test_wrong_beams():
-    layer = make("permuted", **TAILS)
-    with pytest.raises(ValueError, match="beam_width = 0 is below 1"):
-        layer.top_k(make_inputs(2), 3, beam_width=0)

@@ -1,111 +1,68 @@
-"""The rows of an AdaptiveSoftmax as vectors of classes, in float64 NumPy."""
+"""The rows of an AdaptiveSoftmax as vectors of classes."""
+
+import functools
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.adaptive_layers import (
-    SOME,
-    arrays_of,
-    assert_close,
-    make,
-    ranks_of,
+from tests.support.adaptive_layers import SOME, assert_close, make, ranks_of
+from tests.support.in_place_models import (
+    assert_goes_on,
+    head_state,
+    own_variables,
+    same_start,
 )
-from tests.support.models import (
-    NUM_CLASSES,
-    STEPS,
-    assert_same_weights,
-    make_data,
-    train,
-)
+from tests.support.models import NUM_CLASSES, STEPS, head_of, make_data, train
+from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
 from tf_hsm.layers import AdaptiveSoftmax
+
+CLASSES = np.array([[8, 3, 3], [39, 0, 20]])
+
+
+def vectors_of(layer, classes):
+    """Rows of the head, and rows of tails through the projection's transpose.
+
+    TensorFlow differentiates.
+    """
+    rows = [layer.head_kernel.value[: layer.clusters.shortlist_size]]
+    for tree, kernel, projection in zip(
+        layer.clusters.tail_trees,
+        layer.tail_kernels,
+        layer.projections,
+        strict=True,
+    ):
+        its = tf.gather(kernel.value, tree.class_rows)
+        if projection is not None:
+            its = tf.matmul(its, projection.value, transpose_b=True)
+        rows.append(its)
+    return tf.gather(tf.concat(rows, 0), ranks_of(layer)[classes])
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_embed(name):
-    """Rows of the head, and rows of tails through the projection's transpose.
-
-    Gradients go to the variables that the losses train.
-    """
+    """Gradients go to the variables that the losses train."""
     layer = make(name)
-    parts, n = arrays_of(layer), layer.head_kernel.shape[0] - len(layer.cutoffs)
-    ranks, vectors = ranks_of(layer), []
-    for c in range(layer.num_classes):
-        j = np.searchsorted(layer.cutoffs, ranks[c], side="right")
-        tree, p, kernel, _ = parts[j]
-        row = ranks[c] - (layer.cutoffs[j - 1] if j else 0)
-        vectors.append(kernel[tree.class_rows[row]] @ p.T)
-    vectors = np.array(vectors)
-    classes = np.arange(layer.num_classes)
-    assert n == (layer.cutoffs or [layer.num_classes])[0]
-    assert_close(layer(classes, embed=True), vectors, 1e-6)
     drawn = np.array([[8, 3, 3], [0, 8, 1]], "i4") % layer.num_classes
-    assert_close(layer.embed(drawn), vectors[drawn], 1e-6)
+    assert_close(layer.embed(drawn), vectors_of(layer, drawn), 1e-6)
     assert layer.embed(drawn[:0]).shape == [0, 3, 12]
-    upstream = np.random.default_rng(0).normal(size=vectors.shape)
+    classes = np.arange(layer.num_classes)
     variables = [v.value for v in layer.weights if "bias" not in v.path]
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(upstream.astype("f4") * layer.embed(classes))
-    gradients = tape.gradient(total, variables)
-    for variable, gradient in zip(variables, gradients, strict=True):
-        # It is linear in each variable.
-        ones = tf.reduce_sum(tf.convert_to_tensor(gradient) * variable)
-        own = np.isin(ranks, np.arange(n))
-        if variable is not layer.head_kernel.value:
-            j = next(
-                j
-                for j in range(len(layer.cutoffs))
-                if any(
-                    v is not None and v.value is variable
-                    for v in (layer.projections[j], layer.tail_kernels[j])
-                )
-            )
-            own = np.searchsorted(layer.cutoffs, ranks, side="right") == j + 1
-        assert_close(ones, (upstream * vectors)[own].sum(), 1e-4)
-
-
-def test_bad_classes():
-    layer = make()
-    error = tf.errors.InvalidArgumentError
-    for classes in ([[0, 40]], [[0, -1]]):
-        message = rf"classes must be in \[0, 40\)(.|\n)*{classes[0][1]}"
-        with pytest.raises(error, match=message):
-            layer(np.array(classes), embed=True)
-    with pytest.raises(TypeError, match="classes must be integers"):
-        layer.embed([0.5])
-
-
-def tied_model(optimizer):
-    """Predicts tokens from tokens, through one matrix of vectors."""
-    counts = np.random.default_rng(0).integers(9, size=NUM_CLASSES)
-    head = AdaptiveSoftmax(
-        NUM_CLASSES,
-        cutoffs=[4, 11],
-        div_value=2,
-        counts=counts,
-        width=8,
-        name="words",
-    )
-    tokens = keras.Input([STEPS], dtype="int32")
-    hidden = keras.layers.Dense(8, "tanh")(head(tokens, embed=True))
-    model = keras.Model(tokens, head(hidden))
-    model.compile(optimizer, loss=head.loss)
-    return model
-
-
-def test_file_of_a_tied_model(tmp_path):
-    """It learns, and what comes back from a file goes on in the same way."""
-    tokens, labels = make_data()
-    model = tied_model(keras.optimizers.Adam(0.03))
-    assert len(model.weights) == 10
-    losses = train(model, tokens, labels, epochs=8)
-    assert losses[-1] < 0.8 * losses[0]
-    model.save(tmp_path / "tied.keras")
-    loaded = keras.models.load_model(tmp_path / "tied.keras")
-    assert_same_weights(loaded, model, 1e-6)
-    assert_close(train(loaded, tokens, labels), train(model, tokens, labels))
-    assert_same_weights(loaded, model, 1e-6)
+    slopes = []
+    for embed in (
+        functools.partial(layer, embed=True),
+        functools.partial(vectors_of, layer),
+    ):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(embed(classes) ** 2)
+        slopes.append(
+            map(tf.convert_to_tensor, tape.gradient(total, variables))
+        )
+    for found, wanted in zip(*slopes, strict=True):
+        assert_close(found, wanted, 1e-4)
 
 
 def test_unknown_width():
@@ -113,3 +70,207 @@ def test_unknown_width():
         AdaptiveSoftmax(9, cutoffs=[3], name="other")(
             keras.Input([5]), embed=True
         )
+
+
+def tied_model(rule, own=True, compiling=None, cutoffs=(4, 11), **options):
+    """Predicts tokens from tokens, through one matrix of vectors."""
+    head = AdaptiveSoftmax(
+        NUM_CLASSES,
+        cutoffs=list(cutoffs),
+        div_value=2,
+        counts=np.arange(NUM_CLASSES) * 7 % 11,
+        width=8,
+        tail=3,
+        optimizer=OPTIMIZERS[rule]() if own else None,
+        name="words",
+        **options,
+    )
+    tokens = keras.Input([STEPS], dtype="int32")
+    hidden = keras.layers.Dense(8, "tanh")(head(tokens, embed=True))
+    model = keras.Model(tokens, head(hidden))
+    model.compile(OPTIMIZERS[rule](), loss=head.loss, **(compiling or {}))
+    return model
+
+
+def loss_and_gradients(layer, body, tokens, labels):
+    """The gradients of the losses alone, and those of the vectors alone."""
+    variables = [v.value for v in layer.trainable_variables]
+    with tf.GradientTape(persistent=True) as outer:
+        vectors = layer.embed(tokens)
+    with tf.GradientTape() as tape:
+        tape.watch(vectors)
+        total = tf.reduce_mean(layer(body(vectors), labels))
+    sources = [vectors, body.kernel.value, *variables]
+    upstream, of_body, *of_losses = tape.gradient(total, sources)
+    of_vectors = outer.gradient(vectors, variables, output_gradients=upstream)
+    return total, of_body, of_losses, of_vectors
+
+
+@pytest.mark.parametrize(
+    "rule, dtype, cutoffs",
+    [
+        *((rule, "float32", [5, 17]) for rule in OPTIMIZERS),
+        ("lazy_adam", "float64", [5, 17]),
+        ("lazy_adam", "float32", []),
+    ],
+)
+def test_both_steps(rule, dtype, cutoffs):
+    """By hand: that of the losses, then that of the vectors, of one rate."""
+    options = {"cutoffs": cutoffs, "width": 12, "dtype": dtype}
+    own = make("permuted", optimizer=OPTIMIZERS[rule](), **options)
+    plain = make("permuted", **options)
+    plain.load_own_variables(own_variables(own))
+    optimizer = OPTIMIZERS[rule]()
+    optimizer.build(plain.trainable_variables)
+    body = keras.layers.Dense(12, use_bias=False, dtype=dtype)
+    body.build([None, 12])
+    rng = np.random.default_rng(0)
+
+    @tf.function
+    def step(tokens, labels):
+        with tf.GradientTape() as tape:
+            own(body(own.embed(tokens)), labels)
+            total = own.losses[0]
+        variables = [v.value for v in own.trainable_variables]
+        sources = [body.kernel.value, *variables]
+        return total, tape.gradient(total, sources)
+
+    for number in range(3):
+        tokens, labels = rng.integers(40, size=[2, 4, 7])
+        total, of_body, of_losses, of_vectors = loss_and_gradients(
+            plain, body, tokens, labels
+        )
+        loss, gradients = step(tokens, labels)
+        body_gradient, *of_projections = gradients
+        assert_near([loss, body_gradient], [total, of_body], 1e-5)
+        variables = plain.trainable_variables
+        both = [
+            tf.convert_to_tensor(a) + b
+            for a, b, v in zip(of_losses, of_vectors, variables, strict=True)
+            if "projection" in v.name
+        ]
+        assert_near(of_projections, both, 1e-5)
+        rows = [
+            (a, b, v)
+            for a, b, v in zip(of_losses, of_vectors, variables, strict=True)
+            if "projection" not in v.name
+        ]
+        optimizer.apply([a for a, _, _ in rows], [v for *_, v in rows])
+        optimizer.iterations.assign(number)
+        embedded = [(b, v) for _, b, v in rows if b is not None]
+        optimizer.apply(*map(list, zip(*embedded, strict=True)))
+        assert_near(own_variables(own), own_variables(plain), 1e-5)
+        for mine, its in zip(
+            own.row_variables(), plain.row_variables(), strict=True
+        ):
+            assert_near(own.optimizer.slots(mine), optimizer.slots(its), 1e-5)
+        assert int(own.optimizer.iterations) == number + 1
+
+
+@pytest.mark.parametrize(
+    "cutoffs, compiling", [((), None), ((4,), {"run_eagerly": True})]
+)
+def test_sgd_is_one_step_by_the_sum(cutoffs, compiling):
+    """In `fit`: as by the model's optimizer, which sees both gradients."""
+    models = same_start(
+        *(
+            tied_model("sgd", own, compiling=compiling, cutoffs=cutoffs)
+            for own in (True, False)
+        )
+    )
+    models[1].run_eagerly = True
+    tokens, labels = make_data()
+    losses = [train(model, tokens, labels) for model in models]
+    assert_near(*losses, 1e-5)
+    assert_near(*(own_variables(head_of(m)) for m in models), 1e-5)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_file_of_a_tied_model(own, tmp_path):
+    """It learns; and what comes back from a file goes on to the same bits."""
+    tokens, labels = make_data()
+    model = tied_model("lazy_adam", own)
+    assert len(head_of(model)._saved_variables()) == 8
+    losses = train(model, tokens, labels, epochs=4)
+    assert losses[-1] < 0.95 * losses[0]
+    model.save(tmp_path / "tied.keras")
+    loaded = keras.models.load_model(tmp_path / "tied.keras")
+    assert_goes_on(loaded, model, {"x": tokens, "y": labels})
+
+
+def test_what_makes_no_step():
+    """Neither evaluation nor a frozen head; an optimizer has steps to count."""
+    tokens, labels = make_data()
+    model = tied_model("lazy_adam", compiling={"run_eagerly": True})
+    train(model, tokens, labels, epochs=1)
+    assert int(head_of(model).optimizer.iterations) == 3
+    before = head_state(model)
+    model.evaluate(tokens, labels, verbose=0)
+    model.predict(tokens, verbose=0)
+    assert_same(head_state(model), before)
+    head_of(model).trainable = False
+    model.compile("sgd", loss=model.loss, run_eagerly=True)
+    train(model, tokens, labels)
+    assert_same(head_state(model), before)
+
+
+def test_a_function_within_a_tape():
+    """The step is in the backward function that TensorFlow makes of it."""
+    results = []
+    for wrap in (lambda f: f, tf.function):
+        layer = make("narrow", optimizer=optimizers.SGD(0.5))
+        embed = wrap(functools.partial(layer, embed=True))
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(embed(CLASSES) ** 2)
+        tape.gradient(total, layer.in_place.anchor.value)
+        results.append(own_variables(layer))
+    assert_same(*results)
+    untouched = own_variables(make("narrow"))
+    assert all(np.any(results[0][i] != untouched[i]) for i in "0369")
+
+
+def test_vectors_without_a_tape_have_no_gradient():
+    """It would train the projections alone. A frozen layer has a gradient."""
+    layer = make("narrow", optimizer="sgd")
+    function = tf.function(lambda: layer.embed(CLASSES))
+    function()
+    with (
+        tf.GradientTape(),
+        pytest.raises(LookupError, match="no tape recorded them"),
+    ):
+        function()
+    layer.trainable = False
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(CLASSES, embed=True))
+    before = own_variables(layer)
+    assert tape.gradient(total, layer.projections[0].value) is not None
+    assert_same(own_variables(layer), before)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+@pytest.mark.parametrize("wrong", [-1, 40, 2**40])
+def test_bad_classes_move_nothing(wrong, wrap):
+    layer = make("narrow", optimizer="adagrad")
+    embed = wrap(functools.partial(layer, embed=True))
+    before = own_variables(layer)
+    message = r"classes must be in \[0, 40\)"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        embed(np.array([3, wrong]))
+    assert_same(own_variables(layer), before)
+
+
+@pytest.mark.parametrize("stochastic_rounding", [False, True])
+def test_bfloat16(stochastic_rounding):
+    layer = make(
+        "narrow",
+        dtype="bfloat16",
+        optimizer=optimizers.SGD(1.0),
+        stochastic_rounding=stochastic_rounding,
+    )
+    before = own_variables(layer)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(np.array([2, 2]), embed=True))
+    tape.gradient(total, layer.in_place.anchor.value)
+    moved = own_variables(layer)["0"].astype(float) - before["0"].astype(float)
+    np.testing.assert_allclose(moved[2], -2, atol=0.02)
+    assert not np.delete(moved, 2, 0).any()

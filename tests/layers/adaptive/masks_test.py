@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import inference_reference as reference
 from tests.support.adaptive_layers import (
     LAYERS,
-    SOME,
     assert_close,
     dense_log_probs,
     make,
@@ -18,7 +16,6 @@ from tests.support.adaptive_layers import (
 from tests.support.masks import BATCH, lists_of
 from tests.support.pairs import all_pairs
 from tf_hsm.heads.tree_head import TreeHead
-from tf_hsm.layers import AdaptiveSoftmax
 
 # The chance of a class, and the number of lists; some lists have none.
 MASKS = [(0.0, 1), (0.0, BATCH), (0.1, BATCH), (0.5, 1), (0.5, BATCH), (1.0, 1)]
@@ -51,60 +48,22 @@ def sharpened(x):
     "name, drawn, renormalize, k",
     all_pairs([*LAYERS], MASKS, [False, True], [1, 6, 40]),
 )
-def test_top_k(name, drawn, renormalize, k):
+def test_answers(name, drawn, renormalize, k):
     """A sort of what is allowed; the rest is -1."""
     layer, x = made(name), sharpened(make_inputs(BATCH))
     k = min(k, layer.num_classes)
     mask = drawn_mask(layer.num_classes, *drawn)
+    options = {"allowed": lists_of(mask), "renormalize": renormalize}
     values = masked(layer, x, mask, renormalize)
     order = np.argsort(-values, kind="stable")
     order[np.isinf(np.take_along_axis(values, order, 1))] = -1
-    found = layer.top_k(x, k, allowed=lists_of(mask), renormalize=renormalize)
+    found = layer.top_k(x, k, **options)
     np.testing.assert_array_equal(found.classes, order[:, :k])
     assert_close(found.log_probs, -np.sort(-values)[:, :k])
-
-
-@pytest.mark.parametrize(
-    "name, drawn, renormalize", all_pairs([*LAYERS], MASKS, [False, True])
-)
-def test_log_prob(name, drawn, renormalize):
-    layer, x = made(name), make_inputs(BATCH)
-    rng = np.random.default_rng(2)
-    asked = rng.integers(layer.num_classes, size=[BATCH, 9])
-    mask = drawn_mask(layer.num_classes, *drawn)
-    found = layer.log_prob(
-        asked, x, allowed=lists_of(mask), renormalize=renormalize
-    )
-    values = masked(layer, x, mask, renormalize)
+    shape = [BATCH, 9]
+    asked = np.random.default_rng(2).integers(layer.num_classes, size=shape)
+    found = layer.log_prob(asked, x, **options)
     assert_close(found, np.take_along_axis(values, asked, 1))
-
-
-@pytest.mark.parametrize(
-    "name, options",
-    [
-        *((name, {}) for name in SOME),
-        ("permuted", {"temperature": 1.7}),
-        ("permuted", {"top_k": 4}),
-        ("permuted", {"top_p": 0.7}),
-    ],
-)
-def test_draws(name, options):
-    """By the probabilities given that a class is allowed."""
-    layer, x = made(name), make_inputs(3)
-    mask = np.random.default_rng(0).random([3, layer.num_classes]) < 0.4
-    draws = layer.sample(
-        x, 20_000, seed=5, allowed=lists_of(mask), **options
-    ).numpy()
-    for drawn, row in zip(draws, masked(layer, x, mask, True), strict=True):
-        order = np.argsort(-row)
-        share = np.exp(row)[order]
-        is_left = np.cumsum(share) - share < options.get("top_p", 1)
-        is_left &= np.arange(row.size) < options.get("top_k", row.size)
-        probs = np.exp(row / options.get("temperature", 1))
-        probs[order[~is_left]] = 0
-        assert reference.p_value(drawn, probs / probs.sum()) > 1e-4
-    nothing = layer.sample(x, 2, seed=1, allowed=[-1])
-    np.testing.assert_array_equal(nothing, np.full([3, 2], -1))
 
 
 def test_forms_and_shapes():
@@ -181,21 +140,3 @@ def test_allowed_classes_of_probability_zero(where):
     np.testing.assert_array_equal(found.classes, [[2, 30, -1]] * 3)
     assert np.isinf(found.log_probs[:, 1:]).all()
     assert np.isfinite(found.log_probs[:, 0]).all()
-
-
-def test_bad_arguments():
-    layer, x = make(), make_inputs(3)
-    for ask in (
-        lambda **options: layer.top_k(x, 2, **options),
-        lambda **options: layer.log_prob([[1]] * 3, x, **options),
-    ):
-        with pytest.raises(ValueError, match="renormalize needs allowed"):
-            ask(renormalize=True)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"0, 40\)"):
-            ask(allowed=[40])
-        with pytest.raises(tf.errors.InvalidArgumentError, match="allowed mus"):
-            ask(allowed=[[1], [2]])
-    with pytest.raises(TypeError, match="allowed must be integers"):
-        layer.sample(x, 2, allowed=[0.5])
-    with pytest.raises(ValueError, match="no weights yet"):
-        AdaptiveSoftmax(9, cutoffs=[3]).sample(x, 2, allowed=[1])
