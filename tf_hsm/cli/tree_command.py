@@ -189,7 +189,7 @@ def _make(text, options):
         if kind is not None:
             if kind.needs and not value:
                 raise ValueError(f"{name} needs {kind.needs}")
-            tree = Tree._of(*kind.build(value, options))
+            tree = kind.build(Tree, value, options)
         elif text.endswith(".npz") or os.path.exists(text):
             tree = Tree.load(text)
         else:

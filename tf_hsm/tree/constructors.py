@@ -7,7 +7,7 @@ from tf_hsm.tree.builders.adaptive import adaptive
 from tf_hsm.tree.builders.balanced import balanced, flat, two_level
 from tf_hsm.tree.builders.data import from_data
 from tf_hsm.tree.builders.embeddings import from_embeddings
-from tf_hsm.tree.builders.huffman import from_counts, huffman
+from tf_hsm.tree.builders.huffman import huffman
 from tf_hsm.tree.builders.nested import from_nested
 from tf_hsm.tree.builders.nodes import from_parents
 from tf_hsm.tree.builders.paths import from_paths
@@ -47,7 +47,7 @@ class TreeConstructors:
             tree passes the memory of the machine; says how many bytes it needs.
             Or `pinned`, and a group does not have two rows.
         """
-        return cls._of(*balanced(num_classes, branching, pinned=pinned))
+        return cls(*balanced(num_classes, branching), pinned=pinned)
 
     @classmethod
     def two_level(cls, num_classes: int) -> "Self":
@@ -60,7 +60,7 @@ class TreeConstructors:
           ValueError: `num_classes` is not a positive integer, or the tree
             passes the memory of the machine.
         """
-        return cls._of(*two_level(num_classes))
+        return cls(*two_level(num_classes))
 
     @classmethod
     def flat(cls, num_classes: int) -> "Self":
@@ -77,7 +77,7 @@ class TreeConstructors:
           ValueError: `num_classes` is not a positive integer, or the tree
             passes the memory of the machine.
         """
-        return cls._of(*flat(num_classes))
+        return cls(*flat(num_classes))
 
     @classmethod
     def huffman(cls, counts, *, branching=2, pinned=False) -> "Self":
@@ -104,7 +104,7 @@ class TreeConstructors:
             the total does not fit its type, or keys are not as above; or
             `pinned`, and a group does not have two rows.
         """
-        return cls._of(*huffman(counts, branching=branching, pinned=pinned))
+        return cls(**huffman(counts, branching), pinned=pinned)
 
     @classmethod
     def from_counts(cls, counts, *, names=None, branching=256) -> "Self":
@@ -126,7 +126,7 @@ class TreeConstructors:
           ValueError: as for `huffman`; or there is not one str per class, or
             both arguments have names.
         """
-        return cls._of(*from_counts(counts, names, branching))
+        return cls(**huffman(counts, branching, names))
 
     @classmethod
     def from_data(
@@ -212,8 +212,8 @@ class TreeConstructors:
             shapes do not fit, ids are no integers, or a dataset is infinite or
             has other elements.
         """
-        return cls._of(
-            *from_data(
+        return cls(
+            **from_data(
                 labels,
                 contexts,
                 num_classes=num_classes,
@@ -264,8 +264,8 @@ class TreeConstructors:
         Raises:
           ValueError: an argument is out of range; names it.
         """
-        return cls._of(
-            *adaptive(
+        return cls(
+            **adaptive(
                 counts,
                 num_clusters=num_clusters,
                 batch=batch,
@@ -320,7 +320,7 @@ class TreeConstructors:
             NaN or infinite (names the class), or an argument is out of range;
             or `pinned`, and a group does not have two rows.
         """
-        return cls._of(
+        return cls(
             *from_embeddings(
                 vectors,
                 branching=branching,
@@ -329,7 +329,8 @@ class TreeConstructors:
                 max_iterations=max_iterations,
                 verbose=verbose,
                 pinned=pinned,
-            )
+            ),
+            pinned=pinned,
         )
 
     @classmethod
@@ -362,7 +363,7 @@ class TreeConstructors:
             node is its own ancestor, a class is missing, out of range or
             given twice, or a name is not a str; names the node.
         """
-        return cls._of(*from_parents(parents, classes=classes, names=names))
+        return cls(**from_parents(parents, classes, names))
 
     @classmethod
     def from_paths(cls, paths) -> "Self":
@@ -386,7 +387,7 @@ class TreeConstructors:
             the beginning of another's; names the classes. Or `paths` has
             another form.
         """
-        return cls._of(*from_paths(paths))
+        return cls(**from_paths(paths))
 
     @classmethod
     def from_nested(cls, nested_lists) -> "Self":
@@ -406,4 +407,4 @@ class TreeConstructors:
           ValueError: a list or a dict is empty, or the integers are not exactly
             the numbers 0 to N - 1; or only some of the leaves have a class.
         """
-        return cls._of(*from_nested(nested_lists))
+        return cls(**from_nested(nested_lists))

@@ -41,18 +41,7 @@ _REASONS = {
 
 
 def save(path, arrays, names, pinned, counts):
-    """Writes the file in full beside `path`, then moves it there.
-
-    Args:
-      path: of the file.
-      arrays: the `TreeArrays`.
-      names: the `Names` of the rows, or None.
-      pinned: whether the tree is.
-      counts: `[N]`, or None.
-
-    Raises:
-      OSError: it cannot be written; names `path`.
-    """
+    """Writes the file in full beside `path`, then moves it there."""
     members = arrays._asdict()
     if names is not None:
         members |= zip(_NAMES, names, strict=True)
@@ -98,7 +87,7 @@ def _write(path, members):
 
 
 def load(path):
-    """Reads what `save` wrote, as `Tree` takes it; ValueError if it is not."""
+    """Reads the arguments of `Tree` that `save` wrote; else a ValueError."""
     with open(path, "rb") as file:
         try:
             _refuse_compressed(file)
@@ -130,20 +119,19 @@ def to_config(arrays, names, pinned, counts):
 
 
 def from_config(config):
-    """Returns what `Tree` takes; ValueError if the config is malformed."""
+    """Returns the arguments of `Tree`; ValueError if `config` is malformed."""
     try:
         _check_version(config["version"])
-        arrays = [unpack(config[field]) for field in TreeArrays._fields]
+        tree = {field: unpack(config[field]) for field in TreeArrays._fields}
         names = config.get("names")
         if names is not None:
             offsets = unpack(names["offsets"])
             utf8 = _inflate(names["utf8"], max(offsets[-1], 0))
-            names = Names(np.frombuffer(utf8, np.uint8), offsets)
+            tree["names"] = Names(np.frombuffer(utf8, np.uint8), offsets)
         counts = config.get(_COUNTS)
         if counts is not None:
-            counts = unpack_counts(counts)
-        pinned = _check_pinned(config.get(_PINNED, False))
-        return *arrays, names, pinned, counts
+            tree[_COUNTS] = unpack_counts(counts)
+        return tree | {_PINNED: _check_pinned(config.get(_PINNED, False))}
     except (
         ValueError,
         TypeError,
@@ -173,13 +161,14 @@ def _read(file):
         if members["format"].tolist() != _FORMAT:
             raise ValueError("it holds something else")
         _check_version(members["version"].tolist())
-        arrays = [members[field] for field in TreeArrays._fields]
-        names = None
+        tree = {field: members[field] for field in TreeArrays._fields}
         if not set(_NAMES).isdisjoint(members.files):
-            names = Names(*(members[field] for field in _NAMES))
-        pinned = _PINNED in members.files and members[_PINNED][()]
-        counts = members[_COUNTS] if _COUNTS in members.files else None
-        return *arrays, names, _check_pinned(pinned), counts
+            tree["names"] = Names(*(members[field] for field in _NAMES))
+        if _PINNED in members.files:
+            tree[_PINNED] = _check_pinned(members[_PINNED][()])
+        if _COUNTS in members.files:
+            tree[_COUNTS] = members[_COUNTS]
+        return tree
 
 
 def _check_pinned(pinned):

@@ -3,12 +3,12 @@
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree import new_classes, row_map
+from tf_hsm.tree import new_classes
 from tf_hsm.tree.arrays import row_groups
 from tf_hsm.tree.builders.balanced import balanced
-from tf_hsm.tree.builders.huffman import huffman, huffman_arrays
+from tf_hsm.tree.builders.huffman import huffman_arrays
 from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
-from tf_hsm.tree.builders.nodes import from_parents
+from tf_hsm.tree.builders.nodes import arrays_of_nodes
 from tf_hsm.tree.memory import check_fits
 
 _NODE_BYTES = 150  # The most that a row takes while a tree grows.
@@ -26,13 +26,19 @@ def grow(tree, classes, near, branch, max_fanout):
         tree.num_rows + 2 * added.size,
         _NODE_BYTES,
     )
-    places = _places(tree, added, near, branch, max_fanout)
-    grown = tree._of(*_with_nodes(tree, added, *places))
-    if tree.counts is None:
-        return grown
-    new = np.zeros(added.size, np.int64)
-    new = new if added.counts is None else added.counts
-    return grown.with_counts(np.append(tree.counts, new))
+    parents, numbers = _places(tree, added, near, branch, max_fanout)
+    # Node r + 1 is row r, and node 0 the root, here row -1.
+    parents = [[-2], tree.group_parents[tree.row_groups], parents]
+    numbers = np.where(numbers < 0, -1, tree.num_classes + numbers)
+    classes = np.concatenate([[-1], tree.row_classes, numbers])
+    arrays, nodes = arrays_of_nodes(1 + np.concatenate(parents), classes)
+    names, counts = _node_names(tree, added, classes), tree.counts
+    if counts is not None:
+        zeros = np.zeros(added.size, np.int64)
+        new = zeros if added.counts is None else added.counts
+        counts = np.append(counts, new)
+    names = None if names is None else names[nodes]
+    return type(tree)(*arrays, names=names, counts=counts)
 
 
 def rebalance(tree, counts, branching):
@@ -44,38 +50,11 @@ def rebalance(tree, counts, branching):
     if branching is None:
         largest = int(np.diff(tree.group_offsets).max())
         branching = min(max(2, largest), _LARGEST_FANOUT)
-    better = tree._of(*huffman(counts, branching=branching))
+    better = type(tree).huffman(counts, branching=branching)
     if tree.names is None:
         return better
     rows = better.map_rows(tree)
     return better._with(names=np.where(rows < 0, "", tree.names[rows]))
-
-
-def map_rows(tree, before, from_top):
-    """Returns the row of an earlier tree for each row: see `Tree.map_rows`."""
-    if before.num_classes > tree.num_classes:
-        raise ValueError(
-            f"the tree has {tree.num_classes} classes, fewer than the "
-            f"{before.num_classes} that there were; classes cannot go"
-        )
-    _check_names(tree, before)
-    return row_map.map_rows(
-        before._arrays, before._levels, tree._arrays, tree._levels, from_top
-    )
-
-
-def _check_names(tree, before):
-    if tree.names is None or before.names is None:
-        return
-    old = before.names[before.class_rows]
-    new = tree.names[tree.class_rows[: before.num_classes]]
-    bad = (old != new) & (old != "")
-    if bad.any():
-        c = int(np.argmax(bad))
-        raise ValueError(
-            f"class {c} is named {new[c]!r}, but was {old[c]!r}; the old "
-            "classes must be the first ones, in their order"
-        )
 
 
 def _counts_by_name(tree, counts):
@@ -121,31 +100,18 @@ def _places(tree, added, near, branch, max_fanout):
     return _branch(added, max_fanout, tree.num_rows)
 
 
-def _with_nodes(tree, added, parents, numbers):
-    """Returns the arrays and names of a tree with more nodes.
-
-    Args:
-      tree: the old tree.
-      added: the `NewClasses`.
-      parents: as from `_places`.
-      numbers: of the new classes.
-    """
-    # Node r + 1 is row r, and node 0 the root, here row -1.
-    parents = [[-2], tree.group_parents[tree.row_groups], parents]
-    numbers = np.where(numbers < 0, -1, tree.num_classes + numbers)
-    classes = np.concatenate([[-1], tree.row_classes, numbers])
-    names = None
-    if tree.names is not None or added.names is not None:
-        names = np.full(classes.size, "", object)
-        if tree.names is not None:
-            names[1 : 1 + tree.num_rows] = tree.names
-        if added.names is not None:
-            is_new = classes >= tree.num_classes
-            places = classes[is_new] - tree.num_classes
-            names[is_new] = np.array(added.names, object)[places]
-    return from_parents(
-        1 + np.concatenate(parents), classes=classes, names=names
-    )
+def _node_names(tree, added, classes):
+    """Returns the names of nodes that have these classes, or None."""
+    if tree.names is None and added.names is None:
+        return None
+    names = np.full(classes.size, "", object)
+    if tree.names is not None:
+        names[1 : 1 + tree.num_rows] = tree.names
+    if added.names is not None:
+        is_new = classes >= tree.num_classes
+        places = classes[is_new] - tree.num_classes
+        names[is_new] = np.array(added.names, object)[places]
+    return names
 
 
 def _fitting_groups(tree, size, max_fanout):

@@ -73,22 +73,23 @@ def group_masses(arrays, masses):
     return result
 
 
-def row_shares(arrays, levels, row_groups, counts):
+def row_shares(tree, counts):
     """See `Tree.row_shares`."""
-    masses = row_masses(arrays, levels, counts)
-    sums = np.add.reduceat(masses, arrays.group_offsets[:-1])
-    even = 1 / np.diff(arrays.group_offsets)[row_groups]
-    totals = sums[row_groups]
+    masses = row_masses(tree._arrays, tree._levels, counts)
+    sums = np.add.reduceat(masses, tree.group_offsets[:-1])
+    even = 1 / np.diff(tree.group_offsets)[tree.row_groups]
+    totals = sums[tree.row_groups]
     return np.divide(masses, totals, out=even, where=totals > 0)
 
 
-def log_prior(arrays, levels, row_groups, counts):
+def log_prior(tree, counts):
     """See `Tree.log_prior`."""
-    counts = _checks.check_counts(counts, arrays.class_rows.size)
+    counts = _checks.check_counts(counts, tree.num_classes)
     seen = counts[counts > 0]
     if seen.size:
         counts = np.where(counts > 0, counts, 0.5 * seen.min())
     else:
         counts = np.ones(counts.size)
-    masses = row_masses(arrays, levels, counts)
-    return np.log(masses) - np.log(group_masses(arrays, masses))[row_groups]
+    masses = row_masses(tree._arrays, tree._levels, counts)
+    above = group_masses(tree._arrays, masses)[tree.row_groups]
+    return np.log(masses) - np.log(above)

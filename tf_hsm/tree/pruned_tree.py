@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_hsm.tree import arrays
+from tf_hsm.tree.builders.nodes import arrays_of_nodes
 
 
 class PrunedTree(NamedTuple):
@@ -37,6 +38,18 @@ def prune(tree, keep, how):
             "keep has a single class, but a pinned tree has two at least; keep "
             "another class, or take tree.expand()"
         )
+    made, classes, rows = pruned_arrays(tree, keep, how)
+    made = type(tree)(
+        *made,
+        names=_names(tree, rows, made.class_rows, classes),
+        pinned=tree.pinned,
+        counts=None if tree.counts is None else sums(classes, tree.counts),
+    )
+    return PrunedTree(made, classes, rows)
+
+
+def pruned_arrays(tree, keep, how):
+    """Returns the fields of a `PrunedTree`, with `TreeArrays` for the tree."""
     stays = _staying_rows(tree, keep, how)
     if how == "merge" and stays.all() and not keep.all():
         raise ValueError(
@@ -46,35 +59,24 @@ def prune(tree, keep, how):
             "subtrees"
         )
     above = _staying_rows_above(tree, stays)
+    # Node 0 is the root. The others are the staying rows, depth-first.
     rows = np.flatnonzero(stays)
-    # Breadth-first, as if rows had been removed from a list of each level.
-    depths = _depths(tree, stays)[tree.row_groups[rows]]
-    rows = rows[np.lexsort((tree.row_spans[rows, 0], depths))]
-    parents = above[tree.row_groups[rows]]
-    is_inner = np.zeros(tree.num_rows, bool)
-    is_inner[parents[parents >= 0]] = True
-    is_inner = is_inner[rows]
-    firsts = np.flatnonzero(np.diff(parents, prepend=-2))
-    fanouts = np.diff(firsts, append=rows.size)
+    rows = rows[np.argsort(tree.row_ranks[rows])]
+    nodes = np.append(arrays.inverse(tree.num_rows, rows, 1), 0)  # of row -1
+    parents = np.append(-1, nodes[above[tree.row_groups[rows]]])
+    made, row_nodes = arrays_of_nodes(parents)
+    rows = rows[row_nodes - 1]
     new_rows = arrays.inverse(tree.num_rows, rows, 0)
 
     leaves = tree.class_rows
     leaves = np.where(stays[leaves], leaves, above[tree.row_groups[leaves]])
     class_rows = new_rows[leaves[keep]]
-    others = np.setdiff1d(np.flatnonzero(~is_inner), class_rows)
+    others = np.setdiff1d(made.class_rows, class_rows)
     class_rows = np.concatenate([class_rows, others])
-    classes_of_rows = arrays.inverse(rows.size, class_rows, 0)
-    classes = classes_of_rows[new_rows[leaves]]
+    classes = arrays.inverse(rows.size, class_rows, 0)[new_rows[leaves]]
     if how != "merge":
         classes[~keep] = -1
-
-    made = tree._of(
-        *arrays.assemble(fanouts, is_inner, class_rows),
-        names=_names(tree, rows, class_rows, classes),
-        pinned=tree.pinned,
-        counts=None if tree.counts is None else sums(classes, tree.counts),
-    )
-    return PrunedTree(made, classes, rows)
+    return made._replace(class_rows=class_rows), classes, rows
 
 
 def sums(classes, values):
@@ -147,14 +149,6 @@ def _staying_rows_above(tree, stays):
             above[begin:end], above[groups[begin:end]]
         )
     return above
-
-
-def _depths(tree, stays):
-    """Returns `[G]`, the number of staying rows above each group."""
-    parents = tree.group_parents
-    steps = stays[parents].astype(np.int64)
-    steps[0] = 0
-    return arrays.sum_from_root(steps, tree._levels, tree.row_groups[parents])
 
 
 def _names(tree, rows, class_rows, classes):

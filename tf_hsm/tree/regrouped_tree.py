@@ -3,10 +3,10 @@
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree import arrays
 from tf_hsm.tree.builders.embeddings import check_vectors, points_of
 from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.clustering import balanced_clusters
+from tf_hsm.tree.pruned_tree import pruned_arrays
 
 _MAX_ITERATIONS = 50  # as the default of `Tree.from_embeddings`
 
@@ -30,12 +30,9 @@ def regroup(tree, vectors, keep_depths, seed, verbose):
         classes = np.flatnonzero(depths == depth)
         # Depth-first, as `leaf_points` returns points.
         rows = tree.class_rows[classes[np.argsort(tree.class_ranks[classes])]]
+        above, *_ = pruned_arrays(tree, depths == depth, "drop")
         order = balanced_clusters.leaf_points(
-            points[classes],
-            _above(tree._arrays, tree._levels, rows),
-            seed,
-            _MAX_ITERATIONS,
-            report,
+            points[classes], above, seed, _MAX_ITERATIONS, report
         )
         class_rows[classes[order]] = rows
     return tree._with_class_rows(_in_old_order(tree, class_rows))
@@ -49,18 +46,3 @@ def _in_old_order(tree, class_rows):
     by_old_row = np.lexsort((tree.class_rows, groups))
     result[by_old_row] = class_rows[by_new_row]
     return result
-
-
-def _above(tree, levels, leaves):
-    """Returns the `TreeArrays` of what is at and above some leaves `[n]`."""
-    is_in = np.zeros(tree.group_offsets[-1], np.int64)
-    is_in[leaves] = 1
-    arrays.sum_to_root(is_in, tree, levels)
-    is_in = is_in > 0
-    fanouts = np.add.reduceat(is_in.astype(np.int64), tree.group_offsets[:-1])
-    is_leaf = np.zeros_like(is_in)
-    is_leaf[leaves] = True
-    is_leaf = is_leaf[is_in]
-    return arrays.assemble(
-        fanouts[fanouts > 0], ~is_leaf, np.flatnonzero(is_leaf)
-    )

@@ -5,25 +5,23 @@ import numpy as np
 from tf_hsm.tree import arrays
 
 
-def map_rows(old, old_levels, new, new_levels, from_top=False):
-    """Returns the row of the old tree for each row of the new, `[R]`, or -1.
+def map_rows(tree, before, from_top):
+    """Returns the row of an earlier tree for each row: see `Tree.map_rows`.
 
-    The classes below a row are an interval of depth-first ranks. So a row of
-    the new tree has the classes of an old row below it, beside new ones, if the
-    old ranks of its old classes are an interval of that begin and size. The
-    rows of a chain, which all have the same classes, are told apart by counting
-    from the leaf.
-
-    Args:
-      old: `TreeArrays` whose classes are the first of the new tree.
-      old_levels: their `level_starts`.
-      new: `TreeArrays`.
-      new_levels: of the new tree.
-      from_top: whether to count from the other end instead.
+    The classes below a row are an interval of depth-first ranks. So a row has
+    the classes of an earlier row below it, beside new ones, if the earlier
+    ranks of its old classes are an interval of that begin and size. The rows of
+    a chain, which all have the same classes, are told apart by counting from
+    the leaf, or with `from_top` from the other end.
     """
-    ranks = arrays.class_ranks(old, old_levels)
-    old_keys = _intervals(old, old_levels, ranks)
-    new_keys = _intervals(new, new_levels, ranks)
+    if before.num_classes > tree.num_classes:
+        raise ValueError(
+            f"the tree has {tree.num_classes} classes, fewer than the "
+            f"{before.num_classes} that there were; classes cannot go"
+        )
+    _check_names(tree, before)
+    ranks = before.class_ranks
+    old_keys, new_keys = _intervals(before, ranks), _intervals(tree, ranks)
     in_order = _by_key_from_top if from_top else _by_key_from_below
     old_rows, new_rows = map(in_order, (old_keys, new_keys))
     old_keys, new_keys = old_keys[old_rows], new_keys[new_rows]
@@ -38,18 +36,32 @@ def map_rows(old, old_levels, new, new_levels, from_top=False):
     return result
 
 
-def _intervals(tree, levels, ranks):
+def _check_names(tree, before):
+    if tree.names is None or before.names is None:
+        return
+    old = before.names[before.class_rows]
+    new = tree.names[tree.class_rows[: before.num_classes]]
+    bad = (old != new) & (old != "")
+    if bad.any():
+        c = int(np.argmax(bad))
+        raise ValueError(
+            f"class {c} is named {new[c]!r}, but was {old[c]!r}; the old "
+            "classes must be the first ones, in their order"
+        )
+
+
+def _intervals(tree, ranks):
     """The interval of old ranks below each row as one number, `[R]`, or -1."""
-    num_rows = tree.group_offsets[-1]
-    lowest = np.full(num_rows, ranks.size)
-    highest = np.full(num_rows, -1)
-    sizes = np.zeros(num_rows, np.int64)
+    lowest = np.full(tree.num_rows, ranks.size)
+    highest = np.full(tree.num_rows, -1)
+    sizes = np.zeros(tree.num_rows, np.int64)
     leaves = tree.class_rows[: ranks.size]
     lowest[leaves] = highest[leaves] = ranks
     sizes[leaves] = 1
-    arrays.reduce_to_root(np.minimum, lowest, tree, levels)
-    arrays.reduce_to_root(np.maximum, highest, tree, levels)
-    arrays.sum_to_root(sizes, tree, levels)
+    below = tree._arrays, tree._levels
+    arrays.reduce_to_root(np.minimum, lowest, *below)
+    arrays.reduce_to_root(np.maximum, highest, *below)
+    arrays.sum_to_root(sizes, *below)
     is_interval = (sizes > 0) & (highest - lowest + 1 == sizes)
     return np.where(is_interval, lowest * (ranks.size + 1) + sizes, -1)
 

@@ -5,26 +5,18 @@ import numpy as np
 _SHOWN_LEVELS = 8
 
 
-def summarize(arrays, levels, names, pinned):
-    """Returns the text.
-
-    Args:
-      arrays: the `TreeArrays`.
-      levels: `[L + 1]`, the first groups of each level.
-      names: the `Names` of the rows, or None.
-      pinned: whether the tree is.
-    """
-    fanouts = np.diff(arrays.group_offsets)
-    num_rows = int(arrays.group_offsets[-1])
-    num_weights = fanouts.size if pinned else num_rows
+def summarize(tree):
+    """Returns the text, but for the cost."""
+    levels, num_weights = tree._levels, tree.num_weight_rows
+    fanouts = np.diff(tree.group_offsets)
     # The leaves of a level are its rows but for the parents of the next.
-    rows = np.diff(arrays.group_offsets[levels])
+    rows = np.diff(tree.group_offsets[levels])
     leaves = rows - np.append(np.diff(levels)[1:], 0)
     depths = np.arange(1, levels.size)
     leaf_depths = depths[leaves > 0]
     lines = [
-        f"Tree of {arrays.class_rows.size:,} classes",
-        f"  {num_rows:,} rows in {fanouts.size:,} groups",
+        f"Tree of {tree.num_classes:,} classes",
+        f"  {tree.num_rows:,} rows in {fanouts.size:,} groups",
         "  depth of a leaf, min / mean / max: "
         f"{leaf_depths[0]:,} / {np.average(depths, weights=leaves):,.2f} / "
         f"{leaf_depths[-1]:,}",
@@ -42,12 +34,12 @@ def summarize(arrays, levels, names, pinned):
     lines += [
         f"  weights per unit of width: {num_weights:,} "
         f"({4 * num_weights:,} bytes in float32); biases: {num_weights:,}"
-        f"{'; pinned: one row per group' if pinned else ''}",
-        f"  tree arrays: {sum(a.nbytes for a in arrays):,} bytes",
+        f"{'; pinned: one row per group' if tree.pinned else ''}",
+        f"  tree arrays: {sum(a.nbytes for a in tree._arrays):,} bytes",
     ]
-    if names is not None:
-        num_named = np.count_nonzero(np.diff(names.offsets))
-        num_bytes = sum(array.nbytes for array in names)
+    if tree._names is not None:
+        num_named = np.count_nonzero(np.diff(tree._names.offsets))
+        num_bytes = sum(array.nbytes for array in tree._names)
         lines.append(f"  names of {num_named:,} rows: {num_bytes:,} bytes")
     return "\n".join(lines)
 

@@ -17,6 +17,7 @@ from tf_hsm.tree import (
     pinning,
     pruned_tree,
     regrouped_tree,
+    row_map,
 )
 from tf_hsm.tree.check import check_is_tree, check_tree
 from tf_hsm.tree.constructors import TreeConstructors
@@ -102,26 +103,6 @@ class Tree(TreeConstructors, GroupArrays):
             counts = read_only(counts)
         self.__dict__["counts"] = counts
 
-    @classmethod
-    def _of(
-        cls,
-        group_offsets,
-        group_parents,
-        class_rows,
-        names=None,
-        pinned=False,
-        counts=None,
-    ):
-        """Makes a tree of what a builder returns, or a file holds."""
-        return cls(
-            group_offsets,
-            group_parents,
-            class_rows,
-            names=names,
-            pinned=pinned,
-            counts=counts,
-        )
-
     def _with(self, **changes):
         """Returns a copy of the tree with other arguments of the constructor.
 
@@ -139,12 +120,12 @@ class Tree(TreeConstructors, GroupArrays):
           OSError: the file cannot be read.
           ValueError: it is not a whole tree of a version known here.
         """
-        return cls._of(*files.load(path))
+        return cls(**files.load(path))
 
     @classmethod
     def from_config(cls, config: dict) -> "Tree":
         """Makes the tree that `get_config` described; else a ValueError."""
-        return cls._of(*files.from_config(config))
+        return cls(**files.from_config(config))
 
     def save(self, path: _Path) -> None:
         """Writes the tree to an .npz file of that very name.
@@ -403,7 +384,7 @@ class Tree(TreeConstructors, GroupArrays):
             raise TypeError(
                 f"before must be a tf_hsm.Tree, but is {type(before).__name__}"
             )
-        return grown_tree.map_rows(self, before, from_top)
+        return row_map.map_rows(self, before, from_top)
 
     def prune(self, keep, *, merge=True, counts=None):
         """Returns a tree for fewer classes, with maps of classes and rows.
@@ -599,14 +580,8 @@ class Tree(TreeConstructors, GroupArrays):
         Raises:
           ValueError: as for `from_data`; or there is no context.
         """
-        return expected_loss.of_data(
-            self._arrays,
-            self._levels,
-            self.row_groups,
-            labels,
-            contexts,
-            ordered,
-            several_labels,
+        return expected_loss.expected_loss(
+            self, labels, contexts, ordered, several_labels
         )
 
     def row_shares(self, counts=None) -> np.ndarray:
@@ -623,12 +598,7 @@ class Tree(TreeConstructors, GroupArrays):
         Raises:
           ValueError: a count is negative, infinite or NaN, or all are zero.
         """
-        return masses.row_shares(
-            self._arrays,
-            self._levels,
-            self.row_groups,
-            self._counts_or_own(counts),
-        )
+        return masses.row_shares(self, self._counts_or_own(counts))
 
     def log_prior(self, counts=None) -> np.ndarray:
         """Returns the log-probability of each row in its group, `[R]`.
@@ -651,9 +621,7 @@ class Tree(TreeConstructors, GroupArrays):
             raise ValueError(
                 "the tree has no counts; give them: tree.log_prior(counts)"
             )
-        prior = masses.log_prior(
-            self._arrays, self._levels, self.row_groups, counts
-        )
+        prior = masses.log_prior(self, counts)
         return self.pin_rows(prior) if self.pinned else prior
 
     def summary(self) -> str:
@@ -662,7 +630,7 @@ class Tree(TreeConstructors, GroupArrays):
         The cost assumes labels with the frequencies in `counts`.
         `expected_loss` says how well the tree suits data.
         """
-        text = summarize(self._arrays, self._levels, self._names, self.pinned)
+        text = summarize(self)
         if self.counts is None or not self.counts.any():
             return text
         cost = self.expected_cost(batch=1024, width=512)

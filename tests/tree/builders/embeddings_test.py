@@ -16,7 +16,6 @@ from tests.support.clusterings import (
     within,
 )
 from tf_hsm.tree import Tree
-from tf_hsm.tree.arrays import TreeArrays
 from tf_hsm.tree.builders import embeddings, progress
 from tf_hsm.tree.clustering import pair_exchange, two_means
 
@@ -367,11 +366,3 @@ def hole(value):
 def test_bad_arguments(build, message):
     with pytest.raises(ValueError, match=message):
         build()
-
-
-def test_arrays_are_a_named_tuple():
-    arrays = embeddings.from_embeddings(
-        normal(9, 2), branching=None, seed=0, metric="cosine"
-    )
-    assert isinstance(arrays, TreeArrays)
-    assert Tree(*arrays) == Tree.from_embeddings(normal(9, 2))

@@ -30,7 +30,7 @@ def pairs_of(classes, features):
 
 
 def paths_of(tree):
-    return paths(tree._arrays, tree._levels, tree.row_groups)
+    return paths(tree._arrays, tree._levels)
 
 
 def reference(tree, classes, features, counts):

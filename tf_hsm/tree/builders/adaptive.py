@@ -7,11 +7,10 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.cost.cluster_costs import check_tail
 from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
-from tf_hsm.tree.arrays import TreeArrays
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_integers
 from tf_hsm.tree.builders.named_counts import split_counts, with_names
-from tf_hsm.tree.builders.nodes import from_parents
+from tf_hsm.tree.builders.nodes import arrays_of_nodes
 
 _CLASS_BYTES = 125  # The most that a class takes, by tracemalloc.
 
@@ -19,15 +18,15 @@ _CLASS_BYTES = 125  # The most that a class takes, by tracemalloc.
 def adaptive(
     counts,
     *,
-    num_clusters="auto",
+    num_clusters,
     batch,
     width,
     tail,
-    min_head=None,
+    min_head,
     cost_model,
     cutoffs,
 ):
-    """Returns what `Tree.adaptive` is made of."""
+    """Returns the arguments of `Tree` for `Tree.adaptive`."""
     counts, names = split_counts(counts, _CLASS_BYTES)
     tail = check_tail(tail)
     order = by_frequency(counts)
@@ -59,10 +58,10 @@ def adaptive(
         row_classes[arrays.class_rows] = order[begin:end]
         classes.append(row_classes)
         num_nodes += row_classes.size
-    *arrays, _ = from_parents(
-        np.concatenate(parents), classes=np.concatenate(classes)
+    arrays, _ = arrays_of_nodes(
+        np.concatenate(parents), np.concatenate(classes)
     )
-    return with_names(TreeArrays(*arrays), names, counts=counts)
+    return with_names(arrays, names, counts)
 
 
 def by_frequency(counts):
@@ -107,7 +106,7 @@ ADAPTIVE = Kind(
         "counts, --batch and --width",
         "adaptive:C1,C2,...": "with these cutoffs",
     },
-    lambda value, options: adaptive(
+    lambda tree_class, value, options: tree_class.adaptive(
         options.needed_counts("adaptive"),
         batch=options.batch,
         width=options.width,

@@ -1,26 +1,19 @@
 """Trees of a given shape: `balanced`, `two_level` and `flat`."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.tree.arrays import TreeArrays, ranges
 from tf_hsm.tree.builders.kind import Kind, parse_fanouts
-from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.memory import check_fits
 
 _ROW_BYTES = 45  # The most that a row takes, by tracemalloc.
 
 
-def balanced(
-    num_classes: int,
-    branching: int | Sequence[int],
-    *,
-    pinned: bool = False,
-):
-    """Returns what `Tree.balanced` is made of."""
+def balanced(num_classes, branching):
+    """Returns the `TreeArrays` of `Tree.balanced`."""
     num_classes = _check_num_classes(num_classes)
     widths = _level_branching(num_classes, branching)
     _check_fits(num_classes, widths)
@@ -57,12 +50,11 @@ def balanced(
     classes, rows, counts = runs[:, np.argsort(runs[0])]
     class_rows = np.arange(num_classes)
     class_rows += np.repeat(rows - classes, counts)
-    arrays = TreeArrays(offsets, np.concatenate(parents), class_rows)
-    return with_names(arrays, None, pinned)
+    return TreeArrays(offsets, np.concatenate(parents), class_rows)
 
 
-def two_level(num_classes: int):
-    """Returns what `Tree.two_level` is made of."""
+def two_level(num_classes):
+    """Returns the `TreeArrays` of `Tree.two_level`."""
     num_classes = _check_num_classes(num_classes)
     num_groups = _num_groups(num_classes)
     if num_groups == 1:
@@ -70,8 +62,8 @@ def two_level(num_classes: int):
     return balanced(num_classes, [num_groups, -(-num_classes // num_groups)])
 
 
-def flat(num_classes: int):
-    """Returns what `Tree.flat` is made of."""
+def flat(num_classes):
+    """Returns the `TreeArrays` of `Tree.flat`."""
     return balanced(num_classes, [_check_num_classes(num_classes)])
 
 
@@ -141,22 +133,21 @@ def _check_fits(num_classes, widths):
     check_fits(f"num_classes is {num_classes}", num_rows, _ROW_BYTES)
 
 
-def _build_two_level(value, options):
-    if value:
-        raise ValueError(f"two_level takes no value; not {value!r}")
-    return two_level(options.needed_num_classes("two_level"))
+def _without_value(name):
+    """Returns the `Kind.build` of a constructor that takes N alone."""
 
+    def build(tree_class, value, options):
+        if value:
+            raise ValueError(f"{name} takes no value; not {value!r}")
+        return getattr(tree_class, name)(options.needed_num_classes(name))
 
-def _build_flat(value, options):
-    if value:
-        raise ValueError(f"flat takes no value; not {value!r}")
-    return flat(options.needed_num_classes("flat"))
+    return build
 
 
 BALANCED = Kind(
     "balanced",
     {"balanced:K": "fanout K; balanced:K,K2,... for one K per level"},
-    lambda value, options: balanced(
+    lambda tree_class, value, options: tree_class.balanced(
         options.needed_num_classes("balanced"), parse_fanouts(value)
     ),
     needs="a fanout, such as balanced:100",
@@ -164,6 +155,8 @@ BALANCED = Kind(
 TWO_LEVEL = Kind(
     "two_level",
     {"two_level": "about sqrt(N) groups of sqrt(N) classes"},
-    _build_two_level,
+    _without_value("two_level"),
 )
-FLAT = Kind("flat", {"flat": "one group: the full softmax"}, _build_flat)
+FLAT = Kind(
+    "flat", {"flat": "one group: the full softmax"}, _without_value("flat")
+)

@@ -7,7 +7,7 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.cost import expected
 from tf_hsm.tree import masses
-from tf_hsm.tree.arrays import assemble, level_starts, row_groups
+from tf_hsm.tree.arrays import assemble, level_starts
 from tf_hsm.tree.builders.adaptive import by_frequency
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.embeddings import arranged, points_of
@@ -40,13 +40,13 @@ def from_data(
     contexts,
     *,
     num_classes,
-    names=None,
-    ordered=None,
-    several_labels=False,
+    names,
+    ordered,
+    several_labels,
     seed,
-    verbose=True,
+    verbose,
 ):
-    """Returns what `Tree.from_data` is made of."""
+    """Returns the arguments of `Tree` for `Tree.from_data`."""
     if num_classes is not None:
         num_classes = _checks.check_int("num_classes", num_classes, 1)
         check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
@@ -60,7 +60,7 @@ def from_data(
     has_no_clusters = counts.size <= _LARGEST_FANOUT
     if has_no_clusters or pairs is None or not pairs.counts.size:
         arrays = huffman_arrays(counts, _LARGEST_FANOUT)
-        return with_names(arrays, names, counts=counts)
+        return with_names(arrays, names, counts)
     report("making vectors")
     pairs = pairs.most_frequent(MAX_FEATURES)
     vectors = class_vectors(pairs, counts.size, _WIDTH, seed)
@@ -75,16 +75,14 @@ def from_data(
     below = _below(counts.size, rest.size)
     below = arranged(points[rest], below, seed, _ROUNDS, report)
     arrays = _grafted(order[:size], rest, below)
-    return with_names(arrays, names, counts=counts)
+    return with_names(arrays, names, counts)
 
 
 def _best_root_leaves(counts, points, pairs, seed, report):
     """Returns how many classes are leaves of the root's group at least cost."""
     # Clusters of all classes, with which each number is tried.
     arrays = arranged(points, _below(counts.size), seed, _FIRST_ROUNDS, report)
-    nodes = paths(
-        arrays, level_starts(arrays), row_groups(arrays.group_offsets)
-    )
+    nodes = paths(arrays, level_starts(arrays))
     order = by_frequency(counts)
     per_class = max(counts.sum() / counts.size, 1)
     per_level = _NATS_PER_LEVEL * math.log10(per_class)
@@ -145,12 +143,9 @@ def _below(num_classes, size=None):
 
 
 def _grafted(top, rest, below):
-    """Returns the `TreeArrays` with classes before a tree's first group.
+    """Adds the leaves of classes `top` before the first group of `below`.
 
-    Args:
-      top: `[m]`, the classes that become leaves of the root's group.
-      rest: `[N - m]`, the classes of `below`, in its order.
-      below: the `TreeArrays` of the rest.
+    The classes of `below` become `rest`. Returns `TreeArrays`.
     """
     class_rows = np.empty(top.size + rest.size, np.int64)
     class_rows[top] = np.arange(top.size)
@@ -165,7 +160,7 @@ def _grafted(top, rest, below):
 DATA = Kind(
     "data",
     {"data": "related classes together, from --data"},
-    lambda value, options: from_data(
+    lambda tree_class, value, options: tree_class.from_data(
         *options.needed_data("data"),
         num_classes=options.num_classes,
         seed=options.flags["seed"],

@@ -7,7 +7,6 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
-from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.check import check_binary
 from tf_hsm.tree.class_files import read_array
@@ -25,11 +24,11 @@ def from_embeddings(
     branching,
     seed,
     metric,
-    max_iterations=50,
-    verbose=True,
-    pinned=False,
+    max_iterations,
+    verbose,
+    pinned,
 ):
-    """Returns what `Tree.from_embeddings` is made of."""
+    """Returns the `TreeArrays` of `Tree.from_embeddings`."""
     vectors = check_vectors(vectors)
     check_fits(
         f"vectors has shape {list(vectors.shape)}",
@@ -47,14 +46,9 @@ def from_embeddings(
     if pinned:
         # Before what takes long.
         check_binary(arrays.group_offsets)
-    arrays = arranged(
-        points_of(vectors, metric),
-        arrays,
-        seed,
-        max_iterations,
-        progress("from_embeddings", verbose),
-    )
-    return with_names(arrays, None, pinned)
+    report = progress("from_embeddings", verbose)
+    points = points_of(vectors, metric)
+    return arranged(points, arrays, seed, max_iterations, report)
 
 
 def arranged(points, arrays, seed, max_iterations, report):
@@ -200,7 +194,7 @@ def _sort_siblings(leaf_classes, arrays):
 EMBEDDINGS = Kind(
     "embeddings",
     {"embeddings:FILE.npy": "similar classes together, from vectors [N, D]"},
-    lambda value, options: from_embeddings(
+    lambda tree_class, value, options: tree_class.from_embeddings(
         read_array(value),
         branching=options.flags["branching"],
         seed=options.flags["seed"],

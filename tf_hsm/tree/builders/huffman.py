@@ -24,15 +24,8 @@ from tf_hsm.tree.names import check_strs
 _CLASS_BYTES = 70  # The most that a class takes, by tracemalloc.
 
 
-def huffman(counts, *, branching, pinned=False):
-    """Returns what `Tree.huffman` is made of."""
-    counts, names = split_counts(counts, _CLASS_BYTES)
-    branching = _checks.check_int("branching", branching, 2)
-    return with_names(huffman_arrays(counts, branching), names, pinned, counts)
-
-
-def from_counts(counts, names, branching):
-    """Returns what `Tree.from_counts` is made of."""
+def huffman(counts, branching, names=None):
+    """Returns the arguments of `Tree` for `Tree.huffman` and `from_counts`."""
     counts, own_names = split_counts(counts, _CLASS_BYTES)
     branching = _checks.check_int("branching", branching, 2)
     if names is None:
@@ -41,7 +34,7 @@ def from_counts(counts, names, branching):
         raise ValueError("names are the keys of counts already; leave them out")
     else:
         names = check_strs(names, counts.size, "class")
-    return with_names(huffman_arrays(counts, branching), names, counts=counts)
+    return with_names(huffman_arrays(counts, branching), names, counts)
 
 
 def huffman_arrays(counts, branching):
@@ -115,9 +108,9 @@ HUFFMAN = Kind(
         "huffman:pinned": "the same of fanout 2, with one row of weights for "
         "each two",
     },
-    lambda value, options: huffman(
+    lambda tree_class, value, options: tree_class.huffman(
+        options.needed_counts("huffman"),
         branching=2 if value == "pinned" else parse_fanouts(value or "2"),
-        counts=options.needed_counts("huffman"),
         pinned=value == "pinned",
     ),
 )

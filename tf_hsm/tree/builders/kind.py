@@ -80,8 +80,8 @@ class Kind:
     Attributes:
       name: of the kind.
       help: what each form of the text makes, by form.
-      build: a function of the value, "" where there is none, and `Options`. It
-        returns what the builder returns.
+      build: a function of `Tree`, the value, "" where there is none, and
+        `Options`. It returns a tree.
       needs: what the value must be, for a message, where there must be one.
       flags: the `Flag`s that are for this kind alone.
       reports: whether the builder itself says how far it is.

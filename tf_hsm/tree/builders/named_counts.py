@@ -46,21 +46,12 @@ def split_mapping(mapping):
     return list(mapping.keys()), values
 
 
-def with_names(arrays, names, pinned=False, counts=None):
-    """Returns what a builder returns: the arrays, and what else `Tree` takes.
-
-    Args:
-      arrays: the `TreeArrays`.
-      names: N strs, or None.
-      pinned: whether the tree is to be.
-      counts: `[N]`, the counts that the tree keeps, or None.
-    """
-    if names is None and not pinned and counts is None:
-        return arrays
+def with_names(arrays, names, counts):
+    """Returns the arguments of `Tree`, where `names` are None or of classes."""
     if names is not None:
         row_names = [""] * int(arrays.group_offsets[-1])
         names = replace_class_names(names, arrays.class_rows, row_names)
-    return *arrays, names, pinned, counts
+    return {**arrays._asdict(), "names": names, "counts": counts}
 
 
 def _refuse_twice(names):

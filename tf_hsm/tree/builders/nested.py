@@ -7,7 +7,7 @@ _END = object()
 
 
 def from_nested(nested_lists):
-    """Returns what `Tree.from_nested` is made of."""
+    """Returns the arguments of `Tree` for `Tree.from_nested`."""
     if not isinstance(nested_lists, list | tuple | dict):
         raise ValueError(
             "nested_lists must be a list or a dict, not "
@@ -49,7 +49,7 @@ def from_nested(nested_lists):
         names = None
     else:
         names = [name or "" for name in names]
-    return from_parents(parents, classes=classes, names=names)
+    return from_parents(parents, classes, names)
 
 
 def _children(items):

@@ -11,15 +11,28 @@ from tf_hsm.tree.names import check_strs
 _NODE_BYTES = 75  # The most that a node of a large tree takes, by tracemalloc.
 
 
-def from_parents(parents, *, classes=None, names=None):
-    """Returns what `Tree.from_parents` is made of."""
+def from_parents(parents, classes, names):
+    """Returns the arguments of `Tree` for `Tree.from_parents`."""
     if is_labeled(parents):
         parents, classes, names = number_nodes(parents, classes, names)
     check_array_fits("parents", parents, _NODE_BYTES)
     parents = _checks.check_integers("parents", parents)
-    root = _find_root(parents)
     if names is not None:
         names = check_strs(names, parents.size, "node")
+    arrays, row_nodes = arrays_of_nodes(parents, classes)
+    if names is not None:
+        names = [names[node] for node in row_nodes.tolist()]
+    return {**arrays._asdict(), "names": names}
+
+
+def arrays_of_nodes(parents, classes=None):
+    """Returns the `TreeArrays` of nodes, and the node of each row, `[R]`.
+
+    Args:
+      parents: `[M]` int64, as for `Tree.from_parents`.
+      classes: `[M]` integers, as there, or None.
+    """
+    root = _find_root(parents)
     children, their_parents = _sort_by_parent(parents)
     # The root is the only child of -1.
     child_counts = np.bincount(their_parents[1:], minlength=parents.size)
@@ -52,10 +65,8 @@ def from_parents(parents, *, classes=None, names=None):
     leaf_rows = np.flatnonzero(~is_inner)
     node_rows = np.empty(parents.size, np.int64)  # only of leaves
     node_rows[row_nodes[leaf_rows]] = leaf_rows
-    arrays = assemble(np.concatenate(fanouts), is_inner, node_rows[class_nodes])
-    if names is not None:
-        names = [names[node] for node in row_nodes.tolist()]
-    return *arrays, names
+    class_rows = node_rows[class_nodes]
+    return assemble(np.concatenate(fanouts), is_inner, class_rows), row_nodes
 
 
 def _find_root(parents):

@@ -11,7 +11,7 @@ from tf_hsm.tree.class_files import read_paths
 
 
 def from_paths(paths):
-    """Returns what `Tree.from_paths` is made of."""
+    """Returns the arguments of `Tree` for `Tree.from_paths`."""
     paths = _check_paths(paths)
     parents, classes, first_class = [-1], [-1], [0]
     names = [""]
@@ -59,7 +59,7 @@ def from_paths(paths):
         raise ValueError("paths is empty; a tree has at least one class")
     if not all(isinstance(name, str) for name in names):
         names = None
-    return from_parents(parents, classes=classes, names=names)
+    return from_parents(parents, classes, names)
 
 
 def _check_paths(paths):
@@ -104,6 +104,6 @@ def _is_padding(key):
 PATHS = Kind(
     "paths",
     {"paths:FILE": "one path per class, such as animal/cat, on a line"},
-    lambda value, options: from_paths(read_paths(value)),
+    lambda tree_class, value, options: tree_class.from_paths(read_paths(value)),
     needs="a file: paths:FILE",
 )

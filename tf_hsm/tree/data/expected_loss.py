@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tf_hsm.tree.arrays import row_groups
 from tf_hsm.tree.data.reading import Reader
 
 MAX_PAIRS = 1 << 21  # that are looked at
@@ -9,27 +10,24 @@ MAX_PAIRS = 1 << 21  # that are looked at
 _STRENGTHS = 4.0 ** np.arange(-1, 5)
 
 
-def of_data(arrays, levels, row_groups, labels, contexts, ordered, are_sets):
-    """See `Tree.expected_loss`; the first three arguments are the tree."""
-    size = arrays.class_rows.size
-    reader = Reader(size, ordered, lambda text: None, are_sets)
+def expected_loss(tree, labels, contexts, ordered, are_sets):
+    """See `Tree.expected_loss`."""
+    reader = Reader(tree.num_classes, ordered, lambda text: None, are_sets)
     reader.read(labels, contexts)
     pairs = reader.pairs()
     if pairs is None or not pairs.counts.size:
         raise ValueError("there are no contexts, from which to predict labels")
     sample = pairs.sampled(MAX_PAIRS, np.random.default_rng(0))
     return leave_one_out_loss(
-        paths(arrays, levels, row_groups), sample, reader.counts
+        paths(tree._arrays, tree._levels), sample, reader.counts
     )
 
 
-def paths(arrays, levels, row_groups):
+def paths(arrays, levels):
     """Returns the rows above and at each leaf, `[N, L]`, -1 after the leaf."""
-    above = arrays.group_parents[row_groups]
-    depths = np.repeat(
-        np.repeat(np.arange(levels.size - 1), np.diff(levels)),
-        np.diff(arrays.group_offsets),
-    )
+    groups = row_groups(arrays.group_offsets)
+    above = arrays.group_parents[groups]
+    depths = np.searchsorted(levels, groups, side="right") - 1
     result = np.full((arrays.class_rows.size, levels.size - 1), -1)
     classes, rows = np.arange(arrays.class_rows.size), arrays.class_rows
     while classes.size:
