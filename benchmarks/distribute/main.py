@@ -9,9 +9,9 @@ benchmarks/README.md says what is timed and counted.
 from absl import app, flags
 
 from benchmarks.common import command, define, machine
-from benchmarks.distribute import devices, network, report, steps
+from benchmarks.distribute import devices, network, report, simulation, steps
 
-_KINDS = ("devices", "servers")
+_KINDS = ("devices", "servers", "plans")
 _WHAT = define.names(
     "what", _KINDS, f"What is measured, of {', '.join(_KINDS)}."
 )
@@ -26,10 +26,13 @@ _BATCH = define.count("batch", 2_048, "Examples in a batch.")
 _LABELS = define.names(
     "labels",
     steps.LABELS,
-    f"How labels are drawn for devices, of {', '.join(steps.LABELS)}.",
+    f"How labels are drawn, of {', '.join(steps.LABELS)}; not for servers.",
 )
 _DEVICES = flags.DEFINE_multi_integer(
-    "devices", [1, 2, 4, 8], "Numbers of virtual devices.", lower_bound=1
+    "devices",
+    [1, 2, 4, 8],
+    "Numbers of virtual devices, and of replicas of plans.",
+    lower_bound=1,
 )
 _SERVERS = flags.DEFINE_multi_integer(
     "servers", [1, 2, 4], "Numbers of servers.", lower_bound=1
@@ -63,12 +66,22 @@ def _servers(sizes, threads):
             yield {"servers": count, "classes": classes, **result}
 
 
+def _plans(sizes, threads):
+    del threads  # Nothing is timed.
+    for labels in _LABELS.value:
+        for count in sorted(set(_DEVICES.value)):
+            result = simulation.measure(
+                sizes, labels, count, _REPETITIONS.value
+            )
+            yield {"labels": labels, "replicas": count, **result}
+
+
 def main(_):
     """Measures, prints and writes what --what says."""
     sizes = steps.Sizes(_CLASSES.value, _WIDTH.value, _BATCH.value)
     threads = command.threads()
     figures = command.Figures(threads, sizes=sizes._asdict())
-    for kind, measure in zip(_KINDS, (_devices, _servers), strict=True):
+    for kind, measure in zip(_KINDS, (_devices, _servers, _plans), strict=True):
         if kind not in _WHAT.value:
             continue
         print(f"\n{report.title(kind, sizes)}", flush=True)

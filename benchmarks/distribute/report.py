@@ -15,12 +15,17 @@ def title(kind, sizes):
     return {
         "devices": f"virtual devices of one process, {head}; ms a step",
         "servers": f"servers on loopback, {head}, and a tenth of the classes",
+        "plans": f"plans of replicas, {head}; ms a step by the cost model",
     }[kind]
 
 
 def text(kind, entry):
     """The lines of an entry of the JSON file."""
-    lines = {"devices": _devices_lines, "servers": _servers_lines}[kind]
+    lines = {
+        "devices": _devices_lines,
+        "servers": _servers_lines,
+        "plans": _plan_lines,
+    }[kind]
     return "\n".join(lines(entry))
 
 
@@ -46,6 +51,14 @@ def _servers_lines(entry):
         f"{units.of_seconds(one['ms'] / 1000)} ms, x {servers['x_one']:.2f}; "
         f"{servers['bytes']:,.0f} bytes, x {servers['bytes_x_bound']:.3f} the "
         f"bound of {servers['bound']:,.0f}{others}"
+    )
+
+
+def _plan_lines(entry):
+    yield (
+        f"replicas: {entry['replicas']}, labels: {_LABELS[entry['labels']]}: "
+        f"{entry['planned_ms']:.3g} ms planned, {entry['ms']:.3g} ms "
+        f"simulated; the mean shard waits {entry['waiting']:.0%}"
     )
 
 

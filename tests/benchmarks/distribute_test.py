@@ -51,6 +51,14 @@ def test_devices(figures):
     assert "\n3 devices " in output and "\nthe top alone " in output
 
 
+def test_plans(figures):
+    output, report = figures
+    assert [e["replicas"] for e in report["plans"]] == [1, 3] * 2
+    *_, last = report["plans"]
+    assert last["waiting"] == pytest.approx(2 / 3)
+    assert "replicas: 3, labels: all on one device: " in output
+
+
 def test_bytes_on_the_wire_are_those_of_the_bound_and_little_more(figures):
     """Headers of calls are a good part of such small messages."""
     output, report = figures

@@ -121,21 +121,6 @@ def test_half_the_cost(name):
     assert rows == tree.num_groups
 
 
-@pytest.mark.parametrize("name", TREES)
-def test_simulation(name):
-    tree = TREES[name]()
-    labels = np.random.default_rng(0).integers(tree.num_classes, size=(4, 30))
-    mine, its = (
-        plan_of(t, width=WIDTH).simulate(labels) for t in (tree, tree.expand())
-    )
-    for field in ("work", "touched_rows", "top_work"):
-        np.testing.assert_array_equal(
-            2 * getattr(mine, field), getattr(its, field)
-        )
-    for field in ("examples", "wire_bytes"):
-        np.testing.assert_array_equal(getattr(mine, field), getattr(its, field))
-
-
 def test_saving_a_plan():
     plan = plan_of(TREE, batch=50, width=WIDTH)
     for copy in (

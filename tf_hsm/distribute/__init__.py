@@ -36,7 +36,6 @@ from tf_hsm.distribute.planner import plan
 from tf_hsm.distribute.saving import save
 from tf_hsm.distribute.servers import connect
 from tf_hsm.distribute.shard import Shard
-from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.distribute.workers import LostWorkerError, workers_explained
 
 __all__ = [
@@ -47,7 +46,6 @@ __all__ = [
     "PlanCost",
     "Shard",
     "ShardCost",
-    "Simulation",
     "Step",
     "checkpoint",
     "connect",

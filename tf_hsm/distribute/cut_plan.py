@@ -17,8 +17,6 @@ from tf_hsm.distribute.plan_layout import PlanLayout
 from tf_hsm.distribute.plan_report import report
 from tf_hsm.distribute.planned_step import Step
 from tf_hsm.distribute.shard import Shard
-from tf_hsm.distribute.simulate import simulate
-from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.tree import Tree
 from tf_hsm.tree.immutable import Immutable
 from tf_hsm.tree.tree import check_one_tree
@@ -112,40 +110,6 @@ class Plan(Immutable):
             unit_loads=self.layout.unit_loads,
             step=step,
         )
-
-    def simulate(
-        self,
-        batches=None,
-        *,
-        counts=None,
-        batch=None,
-        steps=None,
-        seed=0,
-        shard=None,
-    ) -> Simulation:
-        """Returns what each device would do in some steps, and how it waits.
-
-        >>> print(plan.simulate(counts=counts, batch=2048))
-        >>> print(plan.simulate(counts=counts, batch=2048, shard=0))
-
-        Args:
-          batches: labels, an array or an iterable of arrays, one for each step;
-            or None, to draw them. Each replica has an equal part of a batch:
-            the first replica has the first labels.
-          counts: `[N]`, how often each class is the label, from which to draw;
-            when None, the counts of the tree, or all alike if it has none.
-          batch: the examples in a step; the plan's number when None.
-          steps: how many steps to draw; 100 when None.
-          seed: of the drawing.
-          shard: the number of a shard: draws labels of its classes alone, which
-            keeps all other shards waiting. None draws any label.
-
-        Raises:
-          ValueError: a label is out of range, a count is negative, infinite or
-            NaN, or all are zero; there is no step, or no batch; or the shard
-            has no class that occurs.
-        """
-        return simulate(self, batches, counts, batch, steps, seed, shard)
 
     def weight_rows_of(self, shard=None) -> np.ndarray:
         """Returns the rows of the tree's weights that a part has, `[n]`.

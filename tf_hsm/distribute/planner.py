@@ -28,7 +28,7 @@ def plan(
     The cut depends on the tree, `counts` and `top` alone. So `plan.on` other
     devices is the same model, and can load what was trained on these. All but
     these three arguments and the devices are for what the plan says of a step:
-    `print(plan)`, `plan.cost`, `plan.simulate()`.
+    `print(plan)`, `plan.cost`.
 
     >>> from tf_hsm.distribute import plan
     >>> cut = plan(Tree.two_level(1_000_000), ["GPU:0", "GPU:1"])
