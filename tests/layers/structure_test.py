@@ -174,6 +174,26 @@ def adaptive_head(**options):
 HEADS = [models.make_head, adaptive_head, models.sampled_head]
 
 
+@pytest.mark.parametrize(
+    "make, policy, eager",
+    [
+        (adaptive_head, "mixed_float16", False),
+        (models.sampled_head, "mixed_float16", False),
+        (models.sampled_head, "bfloat16", True),
+    ],
+)
+def test_policies(make, policy, eager):
+    """See training_test.py for a HierarchicalSoftmax."""
+    tokens, labels = models.make_data()
+    compiling = {"run_eagerly": eager}
+    model = models.compile_form(make=make, dtype=policy, compiling=compiling)
+    head = models.head_of(model)
+    assert {v.dtype for v in head.trainable_weights} == {head.variable_dtype}
+    before = model.evaluate(tokens, labels, verbose=0)[0]
+    models.train(model, tokens, labels)
+    assert model.evaluate(tokens, labels, verbose=0)[0] < before
+
+
 @pytest.mark.parametrize("make", HEADS)
 def test_unsigned_labels(make):
     """They are what they are as int64, and none is the ignored one."""

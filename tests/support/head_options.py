@@ -10,11 +10,11 @@ import tf_hsm
 from tests.support import head_oracle
 from tests.support.in_place_models import make_adaptive
 from tests.support.models import NUM_CLASSES, TREE, WIDTH, make_head
-from tf_hsm import layers
+from tf_hsm import Tree, layers
 
 BATCH, COUNT = 11, 17
-FLAT = tf_hsm.Tree.flat(NUM_CLASSES)
-PINNED = tf_hsm.Tree.huffman(1 + np.arange(NUM_CLASSES), pinned=True)
+FLAT = Tree.flat(NUM_CLASSES)
+PINNED = Tree.huffman(1 + np.arange(NUM_CLASSES), pinned=True)
 PRIOR = np.arange(NUM_CLASSES) % 7 / 3  # some never occur
 WEIGHTS = np.arange(NUM_CLASSES) / 8
 
@@ -39,6 +39,12 @@ HEADS = {
     "adaptive": make_adaptive,
     "wide_tails": lambda **options: layers.AdaptiveSoftmax(
         NUM_CLASSES, cutoffs=[5, 14], div_value=1, use_bias="head", **options
+    ),
+    "pinned_tails": lambda **options: layers.AdaptiveSoftmax(
+        NUM_CLASSES,
+        cutoffs=[14],
+        tail=[Tree.huffman(range(16)).pin()],
+        **options,
     ),
     "no_tails": lambda **options: layers.AdaptiveSoftmax(
         NUM_CLASSES, cutoffs=[], **options

@@ -152,6 +152,14 @@ def test_ignore_class(ignore_class, label_dtype):
         ({"cutoffs": [9], "tail": 1}, "tail is 1; it must be at least 2"),
         ({"cutoffs": [9], "tail": []}, "tail lists 0 tails"),
         (
+            {
+                "cutoffs": [9],
+                "tail": [Tree.huffman(range(11)).pin()],
+                "width": 8,
+            },
+            r"tail 0 is pinned.*expand\(\)",
+        ),
+        (
             {"cutoffs": [9], "tail": Tree.two_level(10)},
             "tail 0 is a tree of 10 classes; between its cutoffs there are 11",
         ),

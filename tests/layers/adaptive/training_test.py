@@ -1,89 +1,95 @@
-"""Models with an AdaptiveSoftmax in training."""
+"""AdaptiveSoftmax in training: its clusters, variables and graphs."""
 
-import keras
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.adaptive_layers import make_inputs
-from tests.support.models import (
-    NUM_CLASSES,
-    STEPS,
-    hidden_layers,
-    make_data,
-    sequential,
-    train,
-    train_graph,
+from tests.support.adaptive_layers import make, make_inputs
+from tests.support.in_place_models import (
+    arguments,
+    fit,
+    make_adaptive,
+    make_model,
 )
-from tests.support.pinned_heads import COUNTS, WIDTH, data
+from tests.support.models import compile_form, head_of, make_data, train_graph
+from tests.support.training import assert_same, layer_step
+from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import CostModel, Tree
 from tf_hsm.layers import AdaptiveSoftmax
-from tf_hsm.metrics import Perplexity, TopKAccuracy
+from tf_hsm.metrics import TopKAccuracy
 
 
-def make_model(
-    optimizer="sgd", endpoint=False, make_metrics=lambda head: (), **options
-):
-    """Tokens to hidden vectors, or with labels to losses; and the head."""
-    options = {"cutoffs": [4, 11], "div_value": 2, **options}
-    counts = np.random.default_rng(0).integers(9, size=NUM_CLASSES)
-    head = AdaptiveSoftmax(NUM_CLASSES, counts=counts, **options)
-    model = sequential(*hidden_layers(dtype=options.get("dtype")))
-    if endpoint:
-        labels = keras.Input([STEPS], dtype="int64")
-        losses = head(model.outputs[0], labels)
-        model = keras.Model([*model.inputs, labels], losses)
-        model.compile(optimizer)
-        return model, head
-    model.add(head)
-    model.compile(optimizer, loss=head.loss, metrics=make_metrics(head))
-    return model, head
+@pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
+def test_clusters_without_a_label(labels):
+    """They do not move, and neither does their state; the step counts."""
+    layer = make("narrow", optimizer=OPTIMIZERS["lazy_adam"](), ignore_class=-1)
+    tables = [
+        (v, *layer.optimizer.slots(v))
+        for v in (layer.head_kernel, *layer.tail_kernels)
+    ]
+    before = [[v.numpy() for v in table] for table in tables]
+    layer_step(layer, make_inputs(len(labels)), np.array(labels))
+    after = [[v.numpy() for v in table] for table in tables]
+    moved = [
+        not np.array_equal(new[0], old[0])
+        for new, old in zip(after, before, strict=True)
+    ]
+    is_class = np.array(labels) >= 0
+    tails = {j for j in np.searchsorted([5, 9, 21], labels, "right") if j}
+    assert moved == [is_class.any(), *(j in tails for j in (1, 2, 3))]
+    for has_moved, new, old in zip(moved, after, before, strict=True):
+        if not has_moved:
+            assert_same(new, old)
+    assert int(layer.optimizer.iterations) == 1
 
 
-def test_metrics_and_predictions():
-    """Masked positions do not count; by an optimizer of Keras it learns too."""
-    tokens, labels = make_data()
-    model, head = make_model(
-        keras.optimizers.Adam(0.05),
-        make_metrics=lambda head: [Perplexity(head), TopKAccuracy(head, 3)],
+def test_a_wrong_number_of_labels_moves_nothing():
+    """Known when the function runs, and not before."""
+    layer = make(optimizer="adagrad")
+    step = tf.function(
+        functools.partial(layer_step, layer),
+        input_signature=[
+            tf.TensorSpec([None, 12]),
+            tf.TensorSpec([None], tf.int64),
+        ],
     )
-    model.run_eagerly = True
-    losses = train(model, tokens, labels, epochs=3)
-    assert losses[-1] < 0.95 * losses[0]
-    logs = model.evaluate(tokens, labels, batch_size=22, verbose=0)
-    hidden = model.predict(tokens, verbose=0)
-    counts = tokens != 0
-    losses = head(hidden, labels).numpy()[counts]
-    log_probs = head.log_probs(hidden).numpy()[counts]
-    own = np.take_along_axis(log_probs, labels[counts][:, np.newaxis], -1)
-    hits = (log_probs > own).sum(-1) < 3
-    np.testing.assert_allclose(
-        logs,
-        [losses.mean(), np.exp(losses.mean()), hits.mean()],
-        rtol=1e-5,
-    )
-    np.testing.assert_array_equal(
-        head.predict_class(hidden)[counts], log_probs.argmax(-1)
-    )
+    x, labels = make_inputs(31), np.arange(31)
+    before = [v.numpy() for v in layer.variables]
+    for wrong in (labels[:30], np.arange(32)):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="labels must have the shape"
+        ):
+            step(x, wrong)
+        assert_same([v.numpy() for v in layer.variables], before)
+    step(x, labels)
+    assert int(layer.optimizer.iterations) == 1
 
 
-@pytest.mark.parametrize(
-    "policy, endpoint", [("mixed_bfloat16", False), ("mixed_float16", True)]
-)
-def test_mixed_precision(policy, endpoint):
-    tokens, labels = make_data()
-    model, head = make_model(keras.optimizers.SGD(0.5), endpoint, dtype=policy)
-    model.run_eagerly = not endpoint
-    data = ([tokens, labels],) if endpoint else (tokens, labels)
-    losses = train(model, *data)
-    assert losses[-1] < losses[0]
-    assert {v.dtype for v in head.weights} == {"float32"}
+def test_variables_are_not_the_models():
+    """Its optimizer keeps nothing of their size, but has the projections."""
+    eagerly = {"run_eagerly": True}
+    model = make_model(
+        "compile", "lazy_adam", compiling=eagerly, make=make_adaptive
+    )
+    head = head_of(model)
+    shapes = [v.shape for v in head.trainable_weights]
+    assert shapes == [(6, 4), (6, 2)]
+    fit(model, arguments("compile", *make_data()), epochs=1)
+    rows = [v.shape for v in head.row_variables()]
+    assert len(rows) == 6
+    assert not {v.shape for v in model.optimizer.variables} & set(rows)
+    assert {v.shape for v in head.optimizer.variables} > set(rows)
 
 
 def test_kernels_are_neither_cast_nor_copied():
     """Nothing but the loss, its gradient and the update touch one."""
-    model, head = make_model(make_metrics=lambda head: [TopKAccuracy(head, 3)])
-    graph = train_graph(model, *make_data())
+    model = compile_form(
+        make=make_adaptive,
+        compiling=lambda head: {"metrics": [TopKAccuracy(head, 3)]},
+    )
+    graph, head = train_graph(model, *make_data()), head_of(model)
     for kernel in [head.head_kernel, *head.tail_kernels]:
         handle = kernel.value.handle
         handle = next(i for outer, i in graph.captures if outer is handle)
@@ -124,55 +130,6 @@ def test_initial_values():
     for kernel in kernels:
         assert 0.99 / 8 < abs(kernel).max() <= 1 / 8
     assert abs(np.corrcoef(kernels) - np.eye(3)).max() < 0.05
-
-
-@pytest.mark.parametrize("optimizer", [None, "sgd"])
-def test_tails_of_an_adaptive_softmax(optimizer, tmp_path):
-    tail = Tree.huffman(COUNTS[10:], pinned=True)
-    heads = [
-        AdaptiveSoftmax(
-            len(COUNTS),
-            cutoffs=[10],
-            div_value=2.0,
-            counts=COUNTS,
-            tail=[tree],
-            optimizer=optimizer,
-            name="head",
-        )
-        for tree in (tail, tail.expand())
-    ]
-    x, labels = data((12,))
-    for head in heads:
-        head.build([None, WIDTH])
-    head, other = heads
-    assert head.tail_kernels[0].shape == (tail.num_groups, 3)
-    other.tail_kernels[0].assign(tail.expand_rows(head.tail_kernels[0].numpy()))
-    other.tail_biases[0].assign(tail.expand_rows(head.tail_biases[0].numpy()))
-    other.head_kernel.assign(head.head_kernel)
-    other.projections[0].assign(head.projections[0])
-    np.testing.assert_allclose(head(x, labels), other(x, labels), rtol=1e-5)
-    np.testing.assert_allclose(
-        np.exp(head.log_probs(x)), np.exp(other.log_probs(x)), rtol=1e-4
-    )
-    np.testing.assert_array_equal(
-        head.top_k(x, 20).classes, other.top_k(x, 20).classes
-    )
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile("sgd", head.loss, run_eagerly=True)
-    history = model.fit(x, labels, epochs=4, verbose=0).history["loss"]
-    assert history[-1] < history[0]
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.layers[-1].clusters.tail_trees[0] == tail
-    np.testing.assert_array_equal(
-        loaded.layers[-1].tail_kernels[0], head.tail_kernels[0]
-    )
-
-
-def test_an_adaptive_softmax_that_embeds():
-    tail = Tree.huffman(COUNTS[10:], pinned=True)
-    with pytest.raises(ValueError, match=r"tail 0 is pinned.*expand\(\)"):
-        AdaptiveSoftmax(len(COUNTS), cutoffs=[10], tail=[tail], width=8)
 
 
 def test_automatic_cutoffs():

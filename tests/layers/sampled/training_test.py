@@ -1,7 +1,5 @@
 """SampledSoftmax in fit: both forms, resumed training, what it touches."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ import tensorflow as tf
 
 from tests.support.models import (
     NUM_CLASSES,
-    NUM_SAMPLED,
     WIDTH,
     assert_same_weights,
     compile_form,
@@ -23,7 +20,6 @@ from tests.support.models import (
     train_graph,
 )
 from tf_hsm import optimizers
-from tf_hsm.layers import SampledSoftmax
 
 
 def model_of(form=compile_form, **options):
@@ -84,20 +80,6 @@ def test_nothing_has_the_size_of_the_kernel(policy):
         if op.type not in ("Placeholder", "Const"):  # the tables of the draws
             for tensor in op.outputs:
                 assert list(tensor.shape[:1]) != [NUM_CLASSES], op.name
-
-
-@pytest.mark.parametrize(
-    ("policy", "eager"), [("mixed_float16", False), ("bfloat16", True)]
-)
-def test_policies(policy, eager):
-    tokens, labels = make_data()
-    model = model_of(dtype=policy, compiling={"run_eagerly": eager})
-    head = head_of(model)
-    assert head.kernel.dtype == head.bias.dtype == head.variable_dtype
-    assert head.step.dtype == "int64"
-    before = model.evaluate(tokens, labels, verbose=0)[0]
-    train(model, tokens, labels)
-    assert model.evaluate(tokens, labels, verbose=0)[0] < before
 
 
 def test_penalties_of_touched_rows():
@@ -161,40 +143,3 @@ def test_one_head_used_twice():
     head.set_weights(weights)
     parts = [sampled_losses(head, *pair) for pair in zip(x, y, strict=True)]
     np.testing.assert_allclose(loss, [np.mean(parts) * 2], rtol=1e-5)
-
-
-def test_saving(tmp_path):
-    """The law is saved with the layer, and a clone has it too."""
-    counts = np.arange(30) / 7
-    head = SampledSoftmax(
-        np.int64(NUM_CLASSES),
-        num_sampled=np.int64(NUM_SAMPLED),
-        sampler="counts",
-        counts=counts,
-        power=np.float32(0.5),
-        seed=np.int64(7),
-        ignore_class=np.int64(-1),
-        name="words",
-    )
-    config = json.loads(json.dumps(head.get_config()))
-    assert SampledSoftmax.from_config(config).get_config() == config
-    inputs = keras.Input([WIDTH])
-    model = keras.Model(inputs, head(inputs))
-    model.compile(sgd(), head.loss, run_eagerly=True)
-    x = np.random.default_rng(0).normal(size=[6, WIDTH]).astype("f4")
-    model.fit(x, np.arange(6), verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    clone = keras.models.clone_model(model)
-    clone.set_weights(model.get_weights())
-    expected = sampled_losses(head, x, np.arange(6))
-    for other in (loaded, clone):
-        copy = other.layers[-1]
-        assert (copy.seed, copy.power, copy.ignore_class) == (7, 0.5, -1)
-        assert copy.step.numpy() == 1
-        np.testing.assert_array_equal(copy.log_probs(x), head.log_probs(x))
-        np.testing.assert_array_equal(
-            sampled_losses(copy, x, np.arange(6)), expected
-        )
-    with pytest.raises(ValueError, match="words has no weights yet"):
-        SampledSoftmax.from_config(config).top_k(x, 1)
