@@ -17,6 +17,7 @@ from tests.support.in_place_models import (
 from tests.support.models import (
     NUM_CLASSES,
     STEPS,
+    TREE,
     WIDTH,
     head_of,
     make_data,
@@ -25,6 +26,7 @@ from tests.support.models import (
 )
 from tests.support.resized_models import (
     CHANGES,
+    COUNTS,
     FEW,
     KEEP,
     TWO_STEPS,
@@ -232,6 +234,52 @@ def test_one_of_two_heads(name):
     sizes = {x.name: x.num_classes for x in changed.layers[1:]}
     new_size = {"grow": NUM_CLASSES + 4, "drop": KEEP.size}[name]
     assert sizes == {"one": NUM_CLASSES, "two": new_size}
+
+
+def test_a_share_of_the_classes():
+    """By the counts of the tree."""
+    model = of_layers(make_head(TREE.with_counts(COUNTS)))
+    pruned, classes = tf_hsm.prune(model, 0.3)
+    np.testing.assert_array_equal(classes, CHANGES["prune"].classes)
+    assert head_of(pruned).num_classes == classes.max() + 1
+
+
+PINNED = tf_hsm.Tree.huffman(COUNTS).pin()
+BACKWARDS = np.arange(NUM_CLASSES)[::-1] ** 3
+
+
+@pytest.mark.parametrize(
+    "tree, change, rows",
+    [
+        *(
+            (
+                PINNED,
+                lambda model, merge=merge: (
+                    tf_hsm.prune(model, KEEP, merge=merge).model
+                ),
+                PINNED.prune(KEEP, merge=merge).rows[::2] // 2,
+            )
+            for merge in (True, False)
+        ),
+        (
+            TREE,
+            lambda model: tf_hsm.grow(
+                model, TREE.rebalance(BACKWARDS), counts=BACKWARDS
+            ),
+            TREE.rebalance(BACKWARDS).map_rows(TREE),
+        ),
+    ],
+)
+def test_other_trees(tree, change, rows):
+    """A pinned tree stays pinned; a rebalanced one has the same leaves."""
+    model = sequential(keras.layers.Embedding(30, WIDTH), make_head(tree))
+    model.compile(OPTIMIZERS["lazy_adam"](), head_of(model).loss)
+    tokens, labels = make_data()
+    fit_eagerly(model, {"x": tokens, "y": labels})
+    changed = change(model)
+    assert head_of(changed).tree.pinned == tree.pinned
+    assert_same_state(changed, model, rows)
+    fit_eagerly(changed, {"x": tokens, "y": labels % FEW})
 
 
 class Subclassed(keras.Model):

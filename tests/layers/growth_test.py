@@ -3,7 +3,6 @@
 import functools
 import itertools
 
-import keras
 import numpy as np
 import pytest
 
@@ -11,7 +10,6 @@ import tf_hsm
 from tests.support import resized_heads
 from tests.support.pairs import all_pairs
 from tests.support.resized_heads import (
-    NEW,
     WIDTH,
     assert_same_rows,
     grown_tree,
@@ -90,25 +88,6 @@ def test_same_bits(name, how):
         np.testing.assert_array_equal(answer(grown), answer(head))
 
 
-@pytest.mark.parametrize(
-    "tree, near",
-    [
-        (Tree.two_level(400), [0, 1, 399]),
-        (Tree.huffman(1 + np.arange(200) ** 2, branching=4), [0, 3]),
-        (Tree.balanced(81, 3), [80]),
-    ],
-    ids=["two_level", "huffman", "balanced"],
-)
-def test_most_classes_keep_their_bits(tree, near):
-    """Not to be shown of no class at all: of all but the new one's group."""
-    new = tree.grow(len(near), near=near)
-    rows = new.map_rows(tree)
-    groups = tree.row_groups[tree.class_rows]
-    others = np.flatnonzero(~np.isin(groups, groups[near]))
-    assert set(others) <= set(same_classes(tree, new, rows))
-    assert others.size > 0.8 * tree.num_classes
-
-
 def counts_of(tree):
     """Random counts of all classes; the first class has none."""
     counts = np.random.default_rng(2).integers(1, 50, size=tree.num_classes)
@@ -169,64 +148,3 @@ def test_without_biases(name, how):
         kept = rows[begin:end][rows[begin:end] >= 0]
         wanted = old_kernel[kept].mean(0) if kept.size else np.zeros(WIDTH)
         np.testing.assert_allclose(kernel[row], wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_other_types(dtype):
-    head = built(Tree.two_level(100), dtype=dtype)
-    new = head.tree.grow(NEW, near=range(NEW))
-    grown = head.grow(new, np.arange(105))
-    rows = new.map_rows(head.tree)
-    classes = same_classes(head.tree, new, rows)
-    assert len(classes) == 90
-    x = inputs(dtype="float64" if dtype == "float64" else "float32")
-    np.testing.assert_array_equal(
-        grown.log_probs(x).numpy()[:, classes],
-        head.log_probs(x).numpy()[:, classes],
-    )
-    assert grown.kernel.dtype == dtype
-    assert np.isfinite(grown.log_probs(x).numpy()).all()
-
-
-def test_arguments_and_names_stay():
-    tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
-    head = built(
-        tree,
-        name="words",
-        ignore_class=-1,
-        seed=3,
-        kernel_regularizer=keras.regularizers.L2(0.5),
-        trainable=False,
-    )
-    grown = head.grow(tree.grow(["dog"]))
-    mine, its = grown.get_config(), head.get_config()
-    assert mine.pop("tree") != its.pop("tree")
-    assert mine == its
-    assert [grown.tree.class_name(c) for c in range(4)] == [
-        *("the", "of", "cat", "dog")
-    ]
-    assert head.num_classes == 3 and grown.num_classes == 4
-    again = grown.grow(grown.tree)
-    for mine, its in zip(again.get_weights(), grown.get_weights(), strict=True):
-        np.testing.assert_array_equal(mine, its)
-
-
-TREE = Tree.two_level(20)
-
-
-def test_a_head_on_devices_grows_by_way_of_one():
-    """As the message says."""
-    head = built(TREE, devices=["CPU:0", "CPU:0"])
-    whole = HierarchicalSoftmax(TREE)
-    whole.build([None, WIDTH])
-    tf_hsm.distribute.copy_weights(head, whole)
-    tree = TREE.grow(3, near=[0, 1, 2])
-    grown = HierarchicalSoftmax(tree, devices=["CPU:0", "CPU:0"])
-    grown.build([None, WIDTH])
-    tf_hsm.distribute.copy_weights(whole.grow(tree), grown)
-    np.testing.assert_allclose(
-        grown.log_probs(inputs())[:, 5:20],
-        head.log_probs(inputs())[:, 5:20],
-        rtol=1e-5,
-        atol=1e-5,
-    )
