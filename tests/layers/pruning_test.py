@@ -3,24 +3,19 @@
 import functools
 import itertools
 
-import keras
 import numpy as np
 import pytest
 
 from tests.support import inference_reference, resized_heads
 from tests.support.oracle import Problem
 from tests.support.resized_heads import (
-    WIDTH,
     assert_same_rows,
     inputs,
     kept,
-    randomized,
 )
-from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE, KINDS
-from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
-from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax
+from tf_hsm.layers import HierarchicalSoftmax
 
 COUNTS = np.array([9, 1, 2, 7, 30, 1, 1, 2])
 # Classes 5 to 7 are below a node of their own.
@@ -140,38 +135,6 @@ def test_dropped_classes_leave_a_softmax_of_the_rest(name, how, use_bias):
     )
 
 
-@pytest.mark.parametrize("how", ["first", "some"])
-@pytest.mark.parametrize("name", KINDS)
-def test_biases_by_counts(name, how):
-    """docs/compression.md: then kept classes are as probable as frequent."""
-    tree = CATALOGUE[name]()
-    counts = np.random.default_rng(3).integers(1, 50, tree.num_classes)
-    head = HierarchicalSoftmax(tree.with_counts(counts))
-    head.build([None, WIDTH])
-    keep = kept(tree, how)
-    pruned = head.prune(keep, merge=False)
-    new, old = pruned.head.tree, head.tree
-    pruned.head.bias.assign_add(new.log_prior() - old.log_prior()[pruned.rows])
-    probs = np.exp(pruned.head.log_probs(np.zeros([1, WIDTH], "f4"))[0])
-    np.testing.assert_allclose(probs, counts[keep] / counts[keep].sum(), 1e-4)
-
-
-@pytest.mark.parametrize("merge", [True, False])
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_other_types(dtype, merge):
-    tree = Tree.two_level(100)
-    head = built(tree, dtype=dtype)
-    keep = np.arange(10) if merge else np.arange(0, 100, 3)
-    pruned = head.prune(keep, merge=merge)
-    x = inputs(dtype="float64" if dtype == "float64" else "float32")
-    assert pruned.head.kernel.dtype == dtype
-    assert_same_rows(pruned.head, head, pruned.rows)
-    old, new = (h.log_probs(x).numpy() for h in (head, pruned.head))
-    if merge:
-        np.testing.assert_array_equal(new[:, : len(keep)], old[:, keep])
-    np.testing.assert_allclose(np.exp(new).sum(1), 1, rtol=1e-2)
-
-
 @pytest.mark.parametrize(
     "merge, how", list(itertools.product([True, False], ["first", "some"]))
 )
@@ -190,37 +153,6 @@ def test_pinned_trees(merge, how):
     expanded = head.grow(tree.expand())
     wanted = expanded.prune(keep, merge=merge).head.log_probs(x)
     np.testing.assert_allclose(found, wanted[:, : len(keep)], 1e-5, 1e-5)
-
-
-def test_a_merged_head_takes_the_same_step():
-    """Labels of kept classes: the rows move as the rows of the old head."""
-    tree = Tree.huffman(10**4 // np.arange(1, 60), branching=3)
-    head = built(tree, optimizer=OPTIMIZERS["lazy_adam"]())
-    x, labels = inputs(64), np.arange(64) % 12
-    layer_step(head, x, labels)
-    pruned = head.prune(12)
-    for one in (head, pruned.head):
-        layer_step(one, x, labels)
-    assert_same_rows(pruned.head, head, pruned.rows)
-
-
-def test_arguments_and_names_stay():
-    head = built(
-        TREE,
-        name="words",
-        seed=3,
-        kernel_regularizer=keras.regularizers.L2(0.5),
-        trainable=False,
-        label_smoothing=0.1,
-    )
-    pruned = head.prune(KEEP)
-    mine, its = pruned.head.get_config(), head.get_config()
-    assert mine.pop("tree") != its.pop("tree")
-    assert mine == its
-    assert pruned.head.num_classes == 5 and head.num_classes == 8
-    assert pruned.head.tree == TREE.prune(KEEP).tree
-    np.testing.assert_array_equal(pruned.classes, TREE.prune(KEEP).classes)
-    np.testing.assert_array_equal(pruned.rows, TREE.prune(KEEP).rows)
 
 
 def test_options_with_a_number_for_each_class():
@@ -283,25 +215,3 @@ def test_labels_that_are_rows(row, merge):
         np.testing.assert_array_equal(
             pruned.head(x, labels), head(x, pruned.rows[labels])
         )
-
-
-def test_embedding_softmax():
-    """The table stays, with its slots."""
-    head = EmbeddingSoftmax(
-        TREE, num_embeddings=11, width=WIDTH, optimizer="adagrad"
-    )
-    randomized(head)
-    ids = np.arange(11)
-    layer_step(head, ids, ids % 8)
-    pruned = head.prune(KEEP).head
-    np.testing.assert_array_equal(pruned.embeddings, head.embeddings)
-    np.testing.assert_array_equal(
-        pruned.log_probs(ids)[:, :2],
-        np.take(head.log_probs(ids), KEEP, axis=1),
-    )
-    for one, other in zip(
-        pruned.optimizer.slots(pruned.embeddings),
-        head.optimizer.slots(head.embeddings),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)

@@ -16,7 +16,13 @@ from tests.support.in_place_models import (
     make_model,
 )
 from tests.support.models import NUM_CLASSES, WIDTH, head_of, make_data
-from tests.support.resized_heads import NEW, grown_tree, randomized
+from tests.support.resized_heads import (
+    NEW,
+    assert_same_rows,
+    grown_tree,
+    inputs,
+    randomized,
+)
 from tests.support.resized_models import assert_same_state
 from tests.support.training import layer_step
 from tests.support.trees import CATALOGUE
@@ -24,6 +30,7 @@ from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import LabelCounts, Tree
 from tf_hsm.layers import (
     AdaptiveSoftmax,
+    EmbeddingSoftmax,
     HierarchicalSoftmax,
     LabelTree,
 )
@@ -36,6 +43,9 @@ MAKE = {
     ),
     "pinned": lambda **options: HierarchicalSoftmax(PINNED, **options),
     "label_tree": lambda **options: LabelTree(CATALOGUE["random"](), **options),
+    "embedding": lambda **options: EmbeddingSoftmax(
+        CATALOGUE["random"](), num_embeddings=64, width=WIDTH, **options
+    ),
     **{
         name: lambda name=name, **options: adaptive_layers.make(name, **options)
         for name in ("flat_softmax", "narrow", "trees")
@@ -46,6 +56,7 @@ CHANGES = [
         ["tree", "label_tree"],
         ["near", "fitting", "branch", "rebalance", "merge", "drop"],
     ),
+    *itertools.product(["embedding"], ["near", "merge", "drop"]),
     *itertools.product(["pinned"], ["merge", "drop"]),
     *itertools.product(["flat_softmax", "narrow", "trees"], ["grow"]),
 ]
@@ -65,13 +76,16 @@ def resized(head, how):
             for before, after in zip(*trees, strict=True)
             for _ in "wb"
         ]
+    # All of a table of embeddings stays.
+    table = [np.arange(64)] if isinstance(head, EmbeddingSoftmax) else []
     if how in ("merge", "drop"):
         pruned = head.prune(KEEP, merge=how == "merge")
         rows = pruned.rows[::2] // 2 if head.tree.pinned else pruned.rows
-        return pruned.head, [rows] * 2
+        return pruned.head, [rows, rows, *table]
     tree = grown_tree(head.tree, how)
     from_top = {"from_top": True} if isinstance(head, LabelTree) else {}
-    return head.grow(tree), [tree.map_rows(head.tree, **from_top)] * 2
+    rows = tree.map_rows(head.tree, **from_top)
+    return head.grow(tree), [rows, rows, *table]
 
 
 # Each change has two rules, and trees and label trees have all of them.
@@ -90,6 +104,8 @@ def test_slots_of_its_own_optimizer(change, rule):
     labels = np.arange(64) % head.num_classes
     if name == "label_tree":
         labels = labels[:, None]
+    if name == "embedding":
+        x = np.random.default_rng(1).permutation(64)
     for _ in range(3):
         layer_step(head, x, labels)
     head.optimizer.learning_rate = 0.0625
@@ -114,6 +130,37 @@ def test_slots_of_its_own_optimizer(change, rule):
     layer_step(new, x, labels % new.num_classes)
     assert int(new.optimizer.iterations) == 4
     assert int(head.optimizer.iterations) == 3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("how", ["near", "merge", "drop"])
+def test_other_types(how, dtype):
+    """Kept rows stay to the bit, and with them merged probabilities."""
+    head = randomized(HierarchicalSoftmax(Tree.two_level(100), dtype=dtype))
+    new, (rows, _) = resized(head, how)
+    assert new.kernel.dtype == dtype
+    assert_same_rows(new, head, rows)
+    x = inputs(dtype="float64" if dtype == "float64" else "float32")
+    before, after = (h.log_probs(x).numpy() for h in (head, new))
+    if how == "merge":
+        np.testing.assert_array_equal(after[:, : KEEP.size], before[:, KEEP])
+    np.testing.assert_allclose(np.exp(after).sum(1), 1, rtol=1e-2)
+
+
+@pytest.mark.parametrize("how", ["near", "merge", "drop"])
+def test_arguments_stay(how):
+    head = MAKE["tree"](
+        name="words",
+        ignore_class=-1,
+        seed=3,
+        kernel_regularizer=keras.regularizers.L2(0.5),
+        trainable=False,
+        label_smoothing=0.1,
+    )
+    new, _ = resized(randomized(head), how)
+    mine, its = new.get_config(), head.get_config()
+    assert mine.pop("tree") != its.pop("tree")
+    assert mine == its
 
 
 def label_tree_model(form, own):
