@@ -51,7 +51,7 @@ HEADS = {
     ),
     # All classes are in the sample.
     "sampled": lambda **options: layers.SampledSoftmax(
-        NUM_CLASSES, num_sampled=NUM_CLASSES, **options
+        NUM_CLASSES, num_sampled=NUM_CLASSES + 5, **options
     ),
     "label_tree": lambda **options: layers.LabelTree(TREE, **options),
 }

@@ -123,27 +123,35 @@ def test_counts_of_a_sampler(given):
     )
 
 
-def test_a_model_grows(tmp_path):
-    """Training goes on with new classes, and the model is saved."""
+@pytest.mark.parametrize("how", ["grow", "prune"])
+def test_models(how, tmp_path):
+    """Training goes on with more or fewer classes, and the model is saved."""
     tokens, labels = make_data()
-    model = compile_form(make=sampled_head, compiling={"run_eagerly": True})
+    eagerly = {"run_eagerly": True}
+    model = compile_form(make=sampled_head, compiling=eagerly, ignore_class=-1)
     train(model, tokens, labels, epochs=1)
-    head = head_of(model)
-    grown = tf_hsm.grow(model, TOTAL)
-    grown.run_eagerly = True
-    other = head_of(grown)
-    assert other.step.numpy() == head.step.numpy() == 3
-    kernel = other.kernel.numpy()
-    np.testing.assert_array_equal(kernel[:NUM_CLASSES], head.kernel)
-    labels[tokens == tokens[0, 0]] = NUM_CLASSES + NEW - 1
-    losses = train(grown, tokens, labels, epochs=3)
-    assert losses[-1] < losses[0] and other.step.numpy() == 12
-    assert np.abs(other.kernel[-1] - kernel[-1]).max() > 1e-3
-    grown.save(tmp_path / "model.keras")
+    kernel = head_of(model).kernel.numpy()
+    if how == "grow":
+        new = tf_hsm.grow(model, TOTAL)
+        labels[tokens == tokens[0, 0]] = TOTAL - 1
+        wanted, kept = kernel, slice(NUM_CLASSES)
+    else:
+        new, classes = tf_hsm.prune(model, KEEP, merge=False)
+        labels = classes[labels]
+        wanted, kept = kernel[KEEP], slice(None)
+    new.run_eagerly = True
+    head = head_of(new)
+    assert head.step.numpy() == head_of(model).step.numpy() == 3
+    before = head.kernel.numpy()
+    np.testing.assert_array_equal(before[kept], wanted)
+    losses = train(new, tokens, labels, epochs=3)
+    assert losses[-1] < losses[0] and head.step.numpy() == 12
+    assert np.abs(head.kernel[-1] - before[-1]).max() > 1e-3
+    new.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(
         head_of(loaded).log_probs(loaded(tokens)),
-        other.log_probs(grown(tokens)),
+        head.log_probs(new(tokens)),
     )
 
 
@@ -173,23 +181,3 @@ def test_counts_of_a_sampler_of_fewer_classes():
     again = type(found).from_config(found.get_config())
     np.testing.assert_array_equal(again._counts, COUNTS[-12:])
     assert (found.sampler, found.power) == ("counts", 1.0)
-
-
-def test_a_pruned_model(tmp_path):
-    """Training goes on with fewer classes, and the model is saved."""
-    tokens, labels = make_data()
-    make = {"make": sampled_head, "compiling": {"run_eagerly": True}}
-    model = compile_form(ignore_class=-1, **make)
-    train(model, tokens, labels, epochs=1)
-    pruned = tf_hsm.prune(model, KEEP, merge=False)
-    found = pruned.model
-    found.run_eagerly = True
-    assert head_of(found).step.numpy() == 3
-    losses = train(found, tokens, pruned.classes[labels], epochs=3)
-    assert losses[-1] < losses[0] and head_of(found).step.numpy() == 12
-    found.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(
-        head_of(loaded).log_probs(loaded(tokens)),
-        head_of(found).log_probs(found(tokens)),
-    )
