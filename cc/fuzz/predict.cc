@@ -59,21 +59,9 @@ std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
   LogProbsGrad<T>(scorer, levels, {of_nodes, values.data(), groups.data()},
                   grads.data(), dz.data(), dx.data(), by_roots.data());
   if (is_finite) {
-    const std::vector<double> w = ToDoubles(head.weights);
-    const double unit = std::ldexp(1.0, sizeof(A) == 4 ? -24 : -53);
-    for (int64_t i = 0; i < head.batch; ++i) {
-      for (int64_t d = 0; d < head.width; ++d) {
-        double want = 0, size = 0;
-        for (int64_t r = 0; r < rows; ++r) {
-          const double term =
-              ToDouble(dz[i * rows + r]) * w[r * head.width + d];
-          want += term;
-          size += std::fabs(term);
-        }
-        Near(dx[i * head.width + d], want, unit * (rows + 8) * size,
-             "dx of log-probabilities");
-      }
-    }
+    Expect(ProductError<T>(dz, head.weights, dx, head.batch) <=
+               RoundingOf<T>().sum * (rows + 8),
+           "dx of log-probabilities");
   }
   if (!of_nodes || !is_tree) return values;
   std::vector<A> of_classes;

@@ -100,29 +100,10 @@ Head<T> RandomHead(const Case& c, bool with_bias, Rng* rng) {
 template <typename T>
 std::vector<double> WantedLogProbs(const Head<T>& head,
                                    bool has_sigmoids = false) {
-  const TreeView tree = head.tree();
-  const std::vector<double> w = ToDoubles(head.weights);
-  const std::vector<double> b = ToDoubles(head.biases);
-  const std::vector<double> x = ToDoubles(head.x);
-  std::vector<double> log_probs(head.batch * tree.num_rows);
-  for (int64_t i = 0; i < head.batch; ++i) {
-    const double* biases = DataOrNull(b);
-    const double* inputs = x.data() + i * head.width;
-    double* out = log_probs.data() + i * tree.num_rows;
-    if (has_sigmoids) {
-      ReferenceLabelLogProbs(tree, head.width, w.data(), biases, inputs, out);
-    } else {
-      ReferenceLogProbs(tree, head.width, w.data(), biases, inputs, out,
-                        head.soft_cap);
-    }
-  }
-  if (head.starts.empty()) return log_probs;
-  const std::vector<int64_t> roots = RootsOfGroups(tree);
-  for (size_t at = 0; at < log_probs.size(); ++at) {
-    const int64_t root = roots[tree.row_groups[at % tree.num_rows]];
-    log_probs[at] += head.starts[at / tree.num_rows * tree.num_roots + root];
-  }
-  return log_probs;
+  return ReferenceBatchLogProbs(head.tree(), head.batch, head.width,
+                                ToDoubles(head.weights), ToDoubles(head.biases),
+                                ToDoubles(head.x), ToDoubles(head.starts),
+                                head.soft_cap, has_sigmoids);
 }
 
 // log p of all classes, [examples, classes], from LogProbs: the numbers that

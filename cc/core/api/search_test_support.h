@@ -114,19 +114,12 @@ inline std::vector<int64_t> SpansOf(const TreeView& tree) {
 }
 
 // A mask and its arrays.
-struct OwnedMask {
-  std::vector<int64_t> spans, ranks, splits = {0};
+struct OwnedMask : RankLists {
+  std::vector<int64_t> spans;
 
   ClassMask view() const {
     return {spans.data(), ranks.data(), static_cast<int64_t>(ranks.size()),
             splits.data(), static_cast<int64_t>(splits.size()) - 1};
-  }
-
-  // Whether an example may find a class of this rank.
-  bool Has(int64_t example, int64_t rank) const {
-    const int64_t list = splits.size() == 2 ? 0 : example;
-    return std::binary_search(ranks.begin() + splits[list],
-                              ranks.begin() + splits[list + 1], rank);
   }
 };
 

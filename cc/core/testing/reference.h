@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/testing/trees.h"
 #include "cc/core/tree/tree_view.h"
 #include "cc/core/update/update.h"
 
@@ -224,6 +225,31 @@ inline void ReferenceLabelLogProbs(const TreeView& tree, int64_t width,
     log_probs[r] =
         above + (z < 0 ? z : 0) - std::log1p(std::exp(-std::fabs(z)));
   }
+}
+
+// A batch: log p of all nodes, [batch, rows]. Those of the roots are `starts`
+// [batch, roots]; 0 where it is empty. Without biases, b is empty.
+inline std::vector<double> ReferenceBatchLogProbs(
+    const TreeView& tree, int64_t batch, int64_t width,
+    const std::vector<double>& w, const std::vector<double>& b,
+    const std::vector<double>& x, const std::vector<double>& starts,
+    double soft_cap = 0, bool has_sigmoids = false) {
+  std::vector<double> log_probs(batch * tree.num_rows);
+  const std::vector<int64_t> roots = RootsOfGroups(tree);
+  for (int64_t i = 0; i < batch; ++i) {
+    const double* own = x.data() + i * width;
+    double* out = log_probs.data() + i * tree.num_rows;
+    if (has_sigmoids) {
+      ReferenceLabelLogProbs(tree, width, w.data(), DataOrNull(b), own, out);
+    } else {
+      ReferenceLogProbs(tree, width, w.data(), DataOrNull(b), own, out,
+                        soft_cap);
+    }
+    for (int64_t r = 0; r < tree.num_rows && !starts.empty(); ++r) {
+      out[r] += starts[i * tree.num_roots + roots[tree.row_groups[r]]];
+    }
+  }
+  return log_probs;
 }
 
 // One step of a rule (update.h) on one number: returns its new value and

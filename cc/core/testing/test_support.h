@@ -115,11 +115,11 @@ OwnedTree RandomForest(const Case& c, Rng* rng) {
 }
 
 // A prior of label smoothing [rows], many of whose shares are zero; those of a
-// group sum to 1 exactly. Empty where a case has none.
+// group sum to 1 exactly.
 template <typename Rng>
-std::vector<float> DrawPrior(const Case& c, const TreeView& tree, Rng* rng) {
-  std::vector<float> prior(c.has_prior ? tree.num_rows : 0);
-  for (int64_t group = 0; c.has_prior && group < tree.num_groups; ++group) {
+std::vector<float> DrawPrior(const TreeView& tree, Rng* rng) {
+  std::vector<float> prior(tree.num_rows);
+  for (int64_t group = 0; group < tree.num_groups; ++group) {
     const int64_t first = tree.group_offsets[group];
     // The differences of sorted numbers from 0 to 1.
     std::vector<float> cuts(tree.group_offsets[group + 1] - first, 1);
@@ -133,6 +133,12 @@ std::vector<float> DrawPrior(const Case& c, const TreeView& tree, Rng* rng) {
     }
   }
   return prior;
+}
+
+// That of a case; empty where it has none.
+template <typename Rng>
+std::vector<float> DrawPrior(const Case& c, const TreeView& tree, Rng* rng) {
+  return c.has_prior ? DrawPrior(tree, rng) : std::vector<float>();
 }
 
 template <typename T>
@@ -244,6 +250,28 @@ std::vector<double> ToDoubles(const std::vector<T>& values) {
   std::vector<double> result;
   for (T v : values) result.push_back(ToDouble(v));
   return result;
+}
+
+// The largest error of dx [examples, width] as the product of dz [examples,
+// rows] and w [rows, width], relative to 1 and the magnitudes that are added;
+// infinite if one is NaN.
+template <typename T, typename A>
+double ProductError(const std::vector<A>& dz, const std::vector<T>& w,
+                    const std::vector<A>& dx, int64_t examples) {
+  double worst = 0;
+  for (int64_t at = 0; at < static_cast<int64_t>(dx.size()); ++at) {
+    const int64_t rows = dz.size() / examples, width = dx.size() / examples;
+    double sum = 0, size = 1;
+    for (int64_t r = 0; r < rows; ++r) {
+      const double term = ToDouble(dz[at / width * rows + r]) *
+                          ToDouble(w[r * width + at % width]);
+      sum += term;
+      size += std::fabs(term);
+    }
+    const double error = std::fabs(dx[at] - sum) / size;
+    if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
+  }
+  return worst;
 }
 
 // The standardized chi-square of counts against what is expected.

@@ -215,6 +215,19 @@ OwnedTree RandomForest(int trees, int groups, int most, double inner, Rng* rng,
   return trees < 2 ? all[0] : JoinTrees(all, rng);
 }
 
+// Lists of the classes that a search may find, by their ranks: list i has the
+// ranks [splits[i], splits[i + 1]), ascending.
+struct RankLists {
+  std::vector<int64_t> ranks, splits = {0};
+
+  // Whether an example may find a class of this rank. All may share a list.
+  bool Has(int64_t example, int64_t rank) const {
+    const int64_t list = splits.size() == 2 ? 0 : example;
+    return std::binary_search(ranks.begin() + splits[list],
+                              ranks.begin() + splits[list + 1], rank);
+  }
+};
+
 // The number of the tree that each group is in.
 inline std::vector<int64_t> RootsOfGroups(const TreeView& tree) {
   std::vector<int64_t> roots;

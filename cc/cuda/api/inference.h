@@ -21,13 +21,23 @@ namespace gpu {
 
 constexpr int64_t kMaxTopK = 1024;
 
-// With `of_nodes` out is [size, rows], else [size, classes]. `scratch` has
+// The log-probabilities of all nodes or of all classes, which have a gradient,
+// and of the groups. cc/core/api/log_probs.h has the formulas.
+template <typename A>
+struct AllLogProbs {
+  bool of_nodes = false;
+  A* values = nullptr;  // [size, rows] with of_nodes, else [size, classes]
+  A* groups = nullptr;  // [size, groups], of the parent row or of the root
+};
+
+// Without of_nodes it takes at most `chunk` examples at a time. `scratch` has
 // LogProbsBytes.
 template <typename T>
-int64_t LogProbsBytes(const Batch<T>& batch, bool of_nodes);
+int64_t LogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk);
 template <typename T>
-std::string LogProbs(const Batch<T>& batch, const Levels& levels, bool of_nodes,
-                     Accumulator<T>* out, void* scratch, void* stream);
+std::string LogProbs(const Batch<T>& batch, const Levels& levels, int64_t chunk,
+                     const AllLogProbs<Accumulator<T>>& out, void* scratch,
+                     void* stream);
 
 // How much a search does at a time.
 struct SearchShape {
@@ -106,25 +116,6 @@ std::string ClassLogProbs(const Batch<T>& batch, const Levels& levels,
                           int64_t count, int64_t chunk,
                           Accumulator<T>* log_probs, void* scratch,
                           void* stream);
-
-// The log-probabilities of all nodes or of all classes, which have a gradient,
-// and of the groups. cc/core/api/log_probs.h has the formulas.
-template <typename A>
-struct AllLogProbs {
-  bool of_nodes = false;
-  A* values = nullptr;  // [size, rows] with of_nodes, else [size, classes]
-  A* groups = nullptr;  // [size, groups], of the parent row or of the root
-};
-
-// Without of_nodes it takes at most `chunk` examples at a time. `scratch` has
-// AllLogProbsBytes.
-template <typename T>
-int64_t AllLogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk);
-template <typename T>
-std::string MakeAllLogProbs(const Batch<T>& batch, const Levels& levels,
-                            int64_t chunk,
-                            const AllLogProbs<Accumulator<T>>& out,
-                            void* scratch, void* stream);
 
 // The gradients by logits, inputs and root_log_probs.
 template <typename A>

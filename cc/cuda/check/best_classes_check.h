@@ -63,10 +63,9 @@ class BestClassesCheck {
     for (const float bound : bounds.Download()) {
       lowest = lowest && bound == -INFINITY;
     }
-    char text[64];
-    std::snprintf(text, sizeof(text), "shares %.1e", errors.worst);
     Line(case_.Name("shares of " + std::to_string(num_roots) + " roots"),
-         error.empty() && lowest && errors.worst < 1e-6, error + text);
+         error.empty() && lowest && errors.worst < 1e-6,
+         error + TextOf({{"shares", errors}}));
   }
 
   void CheckDraws(double top_p) {
@@ -134,8 +133,8 @@ class BestClassesCheck {
         wrong += got[draw] != want;
       }
     }
-    Line(case_.Name("draws, top_p " + std::to_string(top_p)),
-         error.empty() && wrong == 0, error + WrongText(wrong));
+    WrongLine(case_.Name("draws, top_p " + std::to_string(top_p)), error,
+              wrong);
   }
 
   const InferenceCase<T>& case_;

@@ -63,14 +63,10 @@ class BigTreeCheck {
     const DeviceArray<float> x(x_);
     const DeviceArray<int64_t> labels(labels_);
     const DeviceArray<A> grads(grads_);
-    Batch<T> batch;
-    batch.tree = tree.view();
-    batch.shape = DescribeTree(view_);
-    batch.weights = weights.data();
-    batch.width = width_;
-    batch.inputs = x.data();
+    const DeviceArray<T>* no_biases = nullptr;
+    Batch<T> batch =
+        BatchOf(tree, weights, no_biases, x, size, width_, Precision::kExact);
     batch.labels = labels.data();
-    batch.size = size;
     constexpr int64_t kLogits = int64_t{1} << 30;
     const DeviceMemory blocks(batch, kLogits);
     const Memory& memory = blocks.memory;
@@ -102,16 +98,13 @@ class BigTreeCheck {
     for (const int64_t i : {0, 6})
       AddGradients(i, want_rows, out.dw, &gradients);
     const double tolerance = ToleranceOf<T>(Precision::kExact, width_, 2);
-    const double store = 2 * RoundingOf<T>(Precision::kExact).store;
-    char text[96];
-    std::snprintf(text, sizeof(text), "loss %.1e  dx %.1e  dw %.1e",
-                  losses.worst, inputs.worst, gradients.worst);
+    const double store = RoundingOf<T>().store;
     Line(LineName<T>("numbers 2^" + std::to_string(BitsOf(count)), size, width_,
                      Precision::kExact, ""),
          error.empty() && losses.worst <= tolerance &&
              inputs.worst <= tolerance &&
              gradients.worst <= (tolerance + store) * std::sqrt(size),
-         error + text);
+         error + TextOf({{"loss", losses}, {"dx", inputs}, {"dw", gradients}}));
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cc/core/testing/test_support.h"
@@ -61,6 +62,24 @@ struct DeviceTree {
   TreeView host;
 };
 
+// A batch without labels. The arrays are on the device; `biases` may be null.
+template <typename T, typename X>
+Batch<T> BatchOf(const DeviceTree& tree, const DeviceArray<T>& weights,
+                 const DeviceArray<T>* biases, const DeviceArray<X>& inputs,
+                 int64_t size, int64_t width, Precision precision) {
+  Batch<T> batch;
+  batch.tree = tree.view();
+  batch.shape = DescribeTree(tree.host);
+  batch.weights = weights.data();
+  batch.biases = biases == nullptr ? nullptr : biases->data();
+  batch.width = width;
+  batch.inputs = inputs.data();
+  batch.input_type = kElementType<X>;
+  batch.size = size;
+  batch.precision = precision;
+  return batch;
+}
+
 // A forest's levels, on the device too.
 struct DeviceLevels {
   explicit DeviceLevels(const OwnedTree& tree)
@@ -92,12 +111,12 @@ struct CheckCase {
   OwnedTree tree;
   int64_t size;
   int64_t width;
+  int needs = 0;
   bool biases = true;
   int64_t classes = 0;              // that labels are drawn from; 0: all
   int64_t logits = 1 << 20;         // bytes that are kept
   int64_t shared_bytes = 76 << 10;  // of a block, in the emulation
-  int needs = 0;
-  bool only_float = false;  // other types would take the host minutes
+  bool only_float = false;          // other types would take the host minutes
   bool starts = false;  // of walks down, in a tree; a forest has them anyway
 
   CheckCase& WithoutBiases() {
@@ -118,6 +137,14 @@ struct CheckCase {
   }
   CheckCase& Logits(int64_t bytes) {
     logits = bytes;
+    return *this;
+  }
+  // The emulation has so much shared memory, and needs this work then.
+  CheckCase& Emulated(int64_t bytes, [[maybe_unused]] int more_needs) {
+    shared_bytes = bytes;
+#ifndef __CUDACC__
+    needs |= more_needs;
+#endif
     return *this;
   }
 };
@@ -146,28 +173,6 @@ inline void* CheckStream() {
 
 // Examples of a check of predictions: more would only take long.
 constexpr int64_t kMaxPredictions = 33;
-
-// Rounding of a stored T, of an operand of its products, and of its sums.
-struct Rounding {
-  double store;
-  double operand;
-  double sum;
-};
-
-template <typename T>
-Rounding RoundingOf(Precision precision) {
-  const double f32 = std::ldexp(1.0, -24);
-  if (sizeof(T) == 8) {
-    return {std::ldexp(1.0, -53), std::ldexp(1.0, -53), std::ldexp(1.0, -53)};
-  }
-  const double store = sizeof(T) == 4 ? f32
-                       : std::is_same<T, bfloat16>::value
-                           ? std::ldexp(1.0, -9)
-                           : std::ldexp(1.0, -12);
-  const double tf32 = std::ldexp(1.0, -12);
-  if (precision == Precision::kExact) return {store, f32, f32};
-  return {store, sizeof(T) == 4 ? tf32 : store, f32};
-}
 
 // The largest error relative to 1 + |want|; infinite if one is NaN alone.
 struct Errors {
@@ -214,15 +219,34 @@ std::string LineName(const std::string& name, int64_t size, int64_t width,
          " " + NameOf<T>(precision) + " " + what;
 }
 
-inline std::string WrongText(int64_t wrong) {
-  return std::to_string(wrong) + " wrong";
+// The line of a check that counts what is wrong.
+inline void WrongLine(const std::string& name, const std::string& error,
+                      int64_t wrong) {
+  Line(name, error.empty() && wrong == 0,
+       error + std::to_string(wrong) + " wrong");
+}
+
+// The largest errors of the named parts.
+inline std::string TextOf(
+    const std::vector<std::pair<const char*, Errors>>& parts) {
+  std::string text;
+  for (const auto& [part, errors] : parts) {
+    char number[64];
+    std::snprintf(number, sizeof(number), "%s %.1e  ", part, errors.worst);
+    text += number;
+  }
+  return text;
 }
 
 // Errors of losses and of sums of `depth` times `width` terms of about 1.
 template <typename T>
 double ToleranceOf(Precision precision, double width, double depth) {
-  const Rounding r = RoundingOf<T>(precision);
-  return (2 * r.operand * (std::sqrt(width) + 8) + r.sum * (8 * width + 256)) *
+  const auto [store, sum] = RoundingOf<T>();
+  // An operand of tensor cores is a tf32, or a number of the type.
+  const double operand = precision == Precision::kExact ? sum
+                         : sizeof(T) == 4               ? 0x1p-12
+                                                        : store / 2;
+  return (2 * operand * (std::sqrt(width) + 8) + sum * (8 * width + 256)) *
          std::sqrt(depth);
 }
 

@@ -98,8 +98,7 @@ inline void CheckConcurrency(int64_t classes, int64_t size, int64_t width,
         wrong += !SameBits(results[part], alone[i][part]);
       }
     }
-    const std::string error = batches[0].error + batches[1].error;
-    Line(what, error.empty() && wrong == 0, error + WrongText(wrong));
+    WrongLine(what, batches[0].error + batches[1].error, wrong);
   };
 
   const DeviceStream streams[kBatches];

@@ -33,29 +33,25 @@ class GarbageCheck {
   }
 
   void Run() {
-    for (int array = 0; array < kArrays; ++array) {
+    // What every path reads of an array comes first, and stays right.
+    constexpr Array kArrays[] = {{"group_offsets", &OwnedTree::offsets, 2},
+                                 {"group_parents", &OwnedTree::parents, 1},
+                                 {"class_rows", &OwnedTree::class_rows, 0},
+                                 {"row_groups", &OwnedTree::row_groups, 0},
+                                 {"class_ranks", &OwnedTree::ranks, 0},
+                                 {"row_below", &OwnedTree::row_below, 0}};
+    for (const Array& array : kArrays) {
       Impossible(array);
       Plausible(array);
     }
   }
 
  private:
-  static constexpr int kArrays = 6;
-
-  static std::vector<int64_t>& ArrayOf(OwnedTree* tree, int array) {
-    return array == 0   ? tree->offsets
-           : array == 1 ? tree->parents
-           : array == 2 ? tree->class_rows
-           : array == 3 ? tree->row_groups
-           : array == 4 ? tree->ranks
-                        : tree->row_below;
-  }
-  static const char* NameOf(int array) {
-    static const char* const kNames[] = {"group_offsets", "group_parents",
-                                         "class_rows",    "row_groups",
-                                         "class_ranks",   "row_below"};
-    return kNames[array];
-  }
+  struct Array {
+    const char* name;
+    std::vector<int64_t> OwnedTree::* values;
+    size_t first;  // that may be wrong
+  };
 
   // Whether the path of a class, or its rank, reads an entry that was changed.
   bool Reads(const OwnedTree& changed, int64_t label) const {
@@ -74,32 +70,33 @@ class GarbageCheck {
     return false;
   }
 
-  void Impossible(int array) {
+  void Impossible(const Array& array) {
     OwnedTree changed = tree_;
-    std::vector<int64_t>& values = ArrayOf(&changed, array);
+    std::vector<int64_t>& values = changed.*array.values;
+    const size_t first = array.first;
     const int64_t wrong[] = {-2, -(int64_t{1} << 62), int64_t{1} << 40,
                              case_.tree.num_rows + 1};
     for (int i = 0; i < 4; ++i) {
-      // Not what every path reads.
-      const size_t first = array == 0 ? 2 : array == 1 ? 1 : 0;
       if (values.size() > first) {
         values[first + (*rng_)() % (values.size() - first)] = wrong[i];
       }
     }
     // A group that is one row too long.
-    if (array == 0) changed.offsets.back() = case_.tree.num_rows + 1;
+    if (array.values == &OwnedTree::offsets) {
+      values.back() = case_.tree.num_rows + 1;
+    }
     for (size_t label = 0; label < case_.broken.size(); ++label) {
       case_.broken[label] = Reads(changed, label);
     }
     case_.device_tree.reset(new DeviceTree(changed, case_.tree));
     case_.MakeReference();
-    LossCheck<T>(case_).Run(std::string("wrong ") + NameOf(array) + ", ");
+    LossCheck<T>(case_).Run(std::string("wrong ") + array.name + ", ");
     RunAll();
   }
 
-  void Plausible(int array) {
+  void Plausible(const Array& array) {
     OwnedTree changed = tree_;
-    std::vector<int64_t>& values = ArrayOf(&changed, array);
+    std::vector<int64_t>& values = changed.*array.values;
     if ((*rng_)() % 2 == 0) {
       std::shuffle(values.begin(), values.end(), *rng_);
     } else {
@@ -134,10 +131,13 @@ class GarbageCheck {
       const DeviceArray<A> starts(starts_);
       Batch<T> below = batch;
       if (!starts_.empty()) below.root_log_probs = starts.data();
-      const DeviceBlock scratch(LogProbsBytes(batch, false));
+      const int64_t chunk = case_.size;
+      const DeviceBlock scratch(LogProbsBytes(batch, false, chunk));
       const DeviceArray<A> classes(case_.size * case_.tree.num_classes);
-      error += LogProbs(below, levels_.levels, false, classes.data(),
-                        scratch.data(), CheckStream());
+      const DeviceArray<A> groups(case_.size * case_.tree.num_groups);
+      error += LogProbs<T>(below, levels_.levels, chunk,
+                           {false, classes.data(), groups.data()},
+                           scratch.data(), CheckStream());
       SampleArguments arguments;
       const DeviceBlock sample_scratch(SampleBytes(batch, arguments));
       const DeviceArray<int64_t> drawn(case_.size);

@@ -21,7 +21,6 @@
 #include <random>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "cc/cuda/check/best_classes_check.h"
@@ -83,57 +82,29 @@ struct Check {
   std::function<void(Rng*)> run;
 };
 
-class Checks {
- public:
-  void Add(const std::string& name, bool small,
-           const std::function<void(Rng*)>& run) {
-    all.push_back({name, small, run});
-  }
-  void AddCases(const std::vector<NamedCase>& cases, bool small) {
-    for (const NamedCase& named : cases) {
-      const size_t number = all.size();
-      Add(named.name, small, [=](Rng* rng) {
-        CheckCase c = named.make(rng);
-        c.name = named.name;
-        RunCase(c, number, rng);
-      });
+std::vector<Check> AllChecks() {
+  std::vector<Check> checks;
+  Rng trees(1);
+  auto add_cases = [&](const std::vector<CheckCase>& cases, bool small) {
+    for (const CheckCase& c : cases) {
+      const size_t number = checks.size();
+      checks.push_back(
+          {c.name, small, [=](Rng* rng) { RunCase(c, number, rng); }});
     }
-  }
-
-  std::vector<Check> all;
-};
-
-// Trees with groups of all sizes at several depths.
-void AddGarbage(Checks* checks) {
-  auto add = [=](const char* name, const auto& make, bool also_half) {
-    checks->Add(std::string("garbage in ") + name, true, [=](Rng* rng) {
-      CheckCase c = make(rng);
-      c.name = name;
+  };
+  auto add = [&](const std::string& name,
+                 const std::function<void(Rng*)>& check,
+                 bool small = true) { checks.push_back({name, small, check}); };
+  add_cases(SmallCases(&trees), true);
+  add_cases(Forests(&trees), true);
+  for (const CheckCase& c : GarbageCases(&trees)) {
+    add("garbage in " + c.name, [=](Rng* rng) {
       GarbageCheck<float>(c, Precision::kExact, rng).Run();
-      if (!also_half) return;
+      if (c.only_float) return;
       GarbageCheck<half>(c, Precision::kTensorCores, rng).Run();
     });
-  };
-  add(
-      "ragged",
-      [](Rng* rng) { return Case(RandomTree(20, 30, 0.2, rng), 30, 12); },
-      true);
-  add("binary", [](Rng*) { return Case(BinaryTree(5), 20, 5); }, false);
-  add("pinned", [](Rng*) { return Case(Pinned(BinaryTree(5)), 20, 5); }, false);
-  add(
-      "two_level",
-      [](Rng*) { return Case(TwoLevelTree(200), 20, 20).WithoutBiases(); },
-      false);
-  add("hot", [](Rng*) { return Case(TwoLevelTree(130), 90, 5); }, true);
-  add("forest", [](Rng* rng) { return Case(MixedForest(rng), 30, 7); }, false);
-}
-
-Checks AllChecks() {
-  Checks checks;
-  checks.AddCases(SmallCases(), true);
-  checks.AddCases(Forests(), true);
-  AddGarbage(&checks);
-  checks.Add("rounding", true, [](Rng*) {
+  }
+  add("rounding", [](Rng*) {
     for (int64_t classes : {5, 8, 64}) {
       for (int64_t width : {516, 517}) {
         CheckRounding(classes, width, Precision::kExact);
@@ -141,35 +112,38 @@ Checks AllChecks() {
       }
     }
   });
-  checks.Add("one block or many", true, CheckTwoWays);
-  checks.Add("room for logits", true, CheckRoom);
+  add("one block or many", CheckTwoWays);
+  add("room for logits", CheckRoom);
 #ifndef __CUDACC__
-  checks.Add("a sort that fails", true, CheckFailures);
+  add("a sort that fails", CheckFailures);
 #endif
-  checks.Add("large top_k", true, CheckLargeTopK);
-  checks.Add("launches", true, CheckLaunches);
-  checks.Add("at once", true,
-             [](Rng* rng) { CheckConcurrency(130, 90, 5, rng); });
-  checks.Add("hashed weights", true, [](Rng* rng) {
+  add("large top_k", CheckLargeTopK);
+  add("launches", CheckLaunches);
+  add("at once", [](Rng* rng) { CheckConcurrency(130, 90, 5, rng); });
+  add("hashed weights", [](Rng* rng) {
     BigTreeCheck<float>(210, 40, 7, rng).Run();
     BigTreeCheck<bfloat16>(210, 40, 7, rng).Run();
   });
-  checks.AddCases(WideCases(), false);
-  checks.AddCases(LargeCases(), false);
-  checks.Add("large at once", false,
-             [](Rng* rng) { CheckConcurrency(100003, 3000, 300, rng); });
+  add_cases(WideCases(), false);
+  add_cases(LargeCases(&trees), false);
+  add(
+      "large at once",
+      [](Rng* rng) { CheckConcurrency(100003, 3000, 300, rng); }, false);
   // 2.4e9 weights: 9.6 GB, or half of it.
-  checks.Add("large more than 2^31 numbers", false, [](Rng* rng) {
-    BigTreeCheck<float>(8000000, 200, 300, rng).Run();
-    BigTreeCheck<bfloat16>(8000000, 200, 300, rng).Run();
-  });
+  add(
+      "large more than 2^31 numbers",
+      [](Rng* rng) {
+        BigTreeCheck<float>(8000000, 200, 300, rng).Run();
+        BigTreeCheck<bfloat16>(8000000, 200, 300, rng).Run();
+      },
+      false);
   return checks;
 }
 
 // Returns the number of checks that ran.
 int RunChecks(bool lists, bool small, const std::string& only) {
   int runs = 0;
-  for (const Check& check : AllChecks().all) {
+  for (const Check& check : AllChecks()) {
     if (small && !check.small) continue;
     if (!only.empty() && check.name != only) continue;
     ++runs;

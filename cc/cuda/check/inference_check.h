@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cc/core/base/philox.h"
+#include "cc/core/testing/draws.h"
 #include "cc/core/testing/reference.h"
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/check/check_support.h"
@@ -42,16 +43,9 @@ struct InferenceCase {
         device_w(w),
         device_b(b),
         device_x(x),
-        device_starts(starts) {
-    batch.tree = device_tree.view();
-    batch.shape = DescribeTree(tree);
-    batch.weights = device_w.data();
-    batch.biases = c.biases ? device_b.data() : nullptr;
-    batch.width = width;
-    batch.inputs = device_x.data();
-    batch.input_type = kElementType<T>;
-    batch.size = size;
-    batch.precision = precision;
+        device_starts(starts),
+        batch(BatchOf(device_tree, device_w, c.biases ? &device_b : nullptr,
+                      device_x, size, width, precision)) {
     batch.root_log_probs = starts.empty() ? nullptr : device_starts.data();
   }
 
@@ -65,15 +59,25 @@ struct InferenceCase {
                           : starts[example * tree.num_roots + roots[group]];
   }
 
-  // [size, columns]
+  // [size, columns], all examples at a time.
   std::vector<A> LogProbsOf(const Batch<T>& of, bool of_nodes,
                             std::string* error) const {
     const int64_t columns = of_nodes ? tree.num_rows : tree.num_classes;
-    const DeviceArray<A> out(of.size * columns);
-    const DeviceBlock scratch(LogProbsBytes(of, of_nodes));
-    *error += LogProbs(of, levels, of_nodes, out.data(), scratch.data(),
-                       CheckStream());
-    return out.Download();
+    const int64_t chunk = std::max<int64_t>(of.size, 1);
+    const DeviceArray<A> values(of.size * columns);
+    const DeviceArray<A> groups(of.size * tree.num_groups);
+    const DeviceBlock scratch(LogProbsBytes(of, of_nodes, chunk));
+    *error +=
+        LogProbs<T>(of, levels, chunk, {of_nodes, values.data(), groups.data()},
+                    scratch.data(), CheckStream());
+    return values.Download();
+  }
+
+  // From the scalar reference, [size, rows].
+  std::vector<double> WantedLogProbs(bool with_starts) const {
+    return ReferenceBatchLogProbs(
+        tree, size, width, ToDoubles(w), ToDoubles(b), ToDoubles(x),
+        with_starts ? ToDoubles(starts) : std::vector<double>());
   }
 
   const std::string name;
@@ -112,42 +116,29 @@ class InferenceCheck {
 
  private:
   void CheckLogProbs(const Batch<T>& batch, const std::string& what) {
-    const std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b),
-                              x = ToDoubles(case_.x);
-    reference_.resize(size_ * tree_.num_rows);
     std::string error;
     const std::vector<A> nodes = case_.LogProbsOf(batch, true, &error);
     const std::vector<A> classes = case_.LogProbsOf(batch, false, &error);
+    const std::vector<double> want =
+        case_.WantedLogProbs(batch.root_log_probs != nullptr);
     Errors of_nodes, of_classes;
-    for (int64_t i = 0; i < size_; ++i) {
-      double* want = reference_.data() + i * tree_.num_rows;
-      ReferenceLogProbs(tree_, case_.width, w.data(), DataOrNull(b),
-                        x.data() + i * case_.width, want);
-      for (int64_t r = 0; r < tree_.num_rows; ++r) {
-        if (batch.root_log_probs != nullptr) {
-          want[r] += case_.StartAt(i, tree_.row_groups[r]);
-        }
-        of_nodes.Add(nodes[i * tree_.num_rows + r], want[r]);
-      }
-      for (int64_t c = 0; c < tree_.num_classes; ++c) {
-        of_classes.Add(classes[i * tree_.num_classes + c],
-                       want[tree_.class_rows[c]]);
-      }
+    of_nodes.AddAll(nodes, want);
+    for (size_t at = 0; at < classes.size(); ++at) {
+      const int64_t row = tree_.class_rows[at % tree_.num_classes];
+      of_classes.Add(classes[at],
+                     want[at / tree_.num_classes * tree_.num_rows + row]);
     }
-    const double worst = std::max(of_nodes.worst, of_classes.worst);
-    char text[64];
-    std::snprintf(text, sizeof(text), "nodes %.1e  classes %.1e",
-                  of_nodes.worst, of_classes.worst);
     Line(case_.Name(what),
-         error.empty() && worst <= ToleranceOf<T>(case_.precision, case_.width,
-                                                  case_.batch.shape.depth),
-         error + text);
+         error.empty() && std::max(of_nodes.worst, of_classes.worst) <=
+                              ToleranceOf<T>(case_.precision, case_.width,
+                                             case_.batch.shape.depth),
+         error + TextOf({{"nodes", of_nodes}, {"classes", of_classes}}));
   }
 
-  // Each level's uniform number must lie in the share of the row that was
-  // drawn, but for rounding.
+  // Rounding may move a uniform number out of the share that it falls on.
   void CheckSample() {
     constexpr int64_t kSamples = 2;
+    constexpr double kSlack = 1e-4;
     SampleArguments arguments;
     arguments.num_samples = kSamples;
     arguments.seed_0 = 5;
@@ -158,63 +149,30 @@ class InferenceCheck {
         Sample(case_.batch, case_.levels, arguments, classes.data(),
                scratch.data(), CheckStream());
     const std::vector<int64_t> got = classes.Download();
+    const std::vector<double> nodes = case_.WantedLogProbs(false);
     const Uniform uniform(arguments.seed_0, arguments.seed_1);
-    const double slack = 1e-4;
     int64_t wrong = 0;
-    const bool with_roots = !case_.starts.empty();
-    auto check_share = [&](double before, double share, double u) {
-      if (u < before - slack || u > before + share + slack) ++wrong;
-    };
     for (int64_t draw = 0; draw < size_ * kSamples; ++draw) {
-      const A* starts = case_.starts.data() + draw / kSamples * tree_.num_roots;
-      double total = with_roots ? 0 : 1;
-      for (int64_t r = 0; with_roots && r < tree_.num_roots; ++r) {
-        total += std::exp(static_cast<double>(starts[r]));
+      const int64_t example = draw / kSamples;
+      double log_sum = 0;
+      std::vector<double> shares;
+      if (!case_.starts.empty()) {
+        const auto own = case_.starts.begin() + example * tree_.num_roots;
+        shares = SharesOfRoots<A>({own, own + tree_.num_roots}, &log_sum);
       }
-      if (total == 0 || got[draw] < 0 || got[draw] >= tree_.num_classes) {
-        if (total > 0 || got[draw] != -1) ++wrong;
+      if (log_sum == -INFINITY) {
+        wrong += got[draw] != -1;
         continue;
       }
-      if (with_roots) {
-        const int64_t root =
-            case_.roots[tree_.row_groups[tree_.class_rows[got[draw]]]];
-        double before = 0;
-        for (int64_t r = 0; r < root; ++r) {
-          before += std::exp(static_cast<double>(starts[r]));
-        }
-        check_share(before / total,
-                    std::exp(static_cast<double>(starts[root])) / total,
-                    uniform.At(draw, 0));
-      }
-      const double* nodes =
-          reference_.data() + draw / kSamples * tree_.num_rows;
-      std::vector<int64_t> path;
-      for (int64_t row = tree_.class_rows[got[draw]]; row >= 0;
-           row = tree_.group_parents[tree_.row_groups[row]]) {
-        path.push_back(row);
-      }
-      std::reverse(path.begin(), path.end());
-      for (size_t depth = 0; depth < path.size(); ++depth) {
-        const int64_t group = tree_.row_groups[path[depth]];
-        const double above = depth > 0 ? nodes[path[depth - 1]]
-                                       : case_.StartAt(draw / kSamples, group);
-        const int64_t first = tree_.group_offsets[group];
-        double before = 0;
-        for (int64_t r = first; r < path[depth]; ++r) {
-          before += std::exp(nodes[r] - above);
-        }
-        check_share(before, std::exp(nodes[path[depth]] - above),
-                    uniform.At(draw, depth + (with_roots ? 1 : 0)));
-      }
+      wrong += MissOfDraw(tree_, nodes.data() + example * tree_.num_rows,
+                          shares, uniform, draw, got[draw]) > kSlack;
     }
-    Line(case_.Name("sample"), error.empty() && wrong == 0,
-         error + WrongText(wrong));
+    WrongLine(case_.Name("sample"), error, wrong);
   }
 
   const InferenceCase<T>& case_;
   const TreeView& tree_;
   const int64_t size_;
-  std::vector<double> reference_;
 };
 
 }  // namespace gpu

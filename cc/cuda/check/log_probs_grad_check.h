@@ -34,28 +34,19 @@ class LogProbsGradCheck {
   }
 
  private:
-  static std::string Text(const char* what, double worst) {
-    char text[64];
-    std::snprintf(text, sizeof(text), "%s %.1e  ", what, worst);
-    return text;
-  }
-
-  // The values are those of LogProbs; the gradient is compared with one in
-  // double that is made of them.
+  // The values do not depend on the chunks; the gradient is compared with one
+  // in double that is made of them.
   void CheckLogProbs(bool of_nodes) {
     const int64_t size = batch_.size, rows = tree_.num_rows;
     const int64_t groups = tree_.num_groups;
     const int64_t columns = of_nodes ? rows : tree_.num_classes;
-    const DeviceArray<A> nodes(size * rows), values(size * columns);
-    const DeviceArray<A> of_groups(size * groups);
-    const DeviceBlock node_scratch(LogProbsBytes(batch_, true));
-    const DeviceBlock scratch(AllLogProbsBytes(batch_, of_nodes, 7));
-    std::string error = LogProbs(batch_, levels_, true, nodes.data(),
-                                 node_scratch.data(), CheckStream());
-    error += MakeAllLogProbs<T>(batch_, levels_, 7,
-                                {of_nodes, values.data(), of_groups.data()},
-                                scratch.data(), CheckStream());
-    nodes_ = nodes.Download();
+    const DeviceArray<A> values(size * columns), of_groups(size * groups);
+    const DeviceBlock scratch(LogProbsBytes(batch_, of_nodes, 7));
+    std::string error;
+    nodes_ = case_.LogProbsOf(batch_, true, &error);
+    error += LogProbs<T>(batch_, levels_, 7,
+                         {of_nodes, values.data(), of_groups.data()},
+                         scratch.data(), CheckStream());
     const std::vector<A> got = values.Download();
     const std::vector<A> got_groups = of_groups.Download();
     int64_t wrong = 0;
@@ -96,27 +87,28 @@ class LogProbsGradCheck {
       dx = device_dx.Download();
       roots = device_roots.Download();
     }
-    const double unit = RoundingOf<T>(case_.precision).sum;
-    Errors root_errors;
-    const double dz_error = GradError(of_nodes, grads, dz, roots, &root_errors);
-    const double dx_error = ProductError(dz, dx);
+    const double unit = RoundingOf<T>().sum;
+    Errors dz_errors, root_errors;
+    CompareLogits(of_nodes, grads, dz, roots, &dz_errors, &root_errors);
+    const Errors dx_errors = {ProductError<T>(dz, case_.w, dx, size)};
     Line(case_.Name(of_nodes ? "nodes and gradient" : "classes and gradient"),
          error.empty() && wrong == 0 && same &&
-             dz_error <= unit * 16 * (rows + 16) &&
+             dz_errors.worst <= unit * 16 * (rows + 16) &&
              root_errors.worst <= unit * 16 * (rows + 16) &&
-             dx_error <= unit * 2 * (rows + 16),
-         error + WrongText(wrong) + "  " + Text("dz", dz_error) +
-             Text("dx", dx_error) + Text("roots", root_errors.worst) +
+             dx_errors.worst <= unit * 2 * (rows + 16),
+         error + std::to_string(wrong) + " wrong  " +
+             TextOf({{"dz", dz_errors},
+                     {"dx", dx_errors},
+                     {"roots", root_errors}}) +
              (same ? "" : "two runs differ"));
   }
 
-  double GradError(bool of_nodes, const std::vector<A>& grads,
-                   const std::vector<A>& dz, const std::vector<A>& roots,
-                   Errors* root_errors) const {
+  void CompareLogits(bool of_nodes, const std::vector<A>& grads,
+                     const std::vector<A>& dz, const std::vector<A>& roots,
+                     Errors* dz_errors, Errors* root_errors) const {
     const int64_t rows = tree_.num_rows;
     const int64_t columns = of_nodes ? rows : tree_.num_classes;
     const int64_t stride = tree_.num_weight_rows();
-    Errors errors;
     for (int64_t i = 0; i < batch_.size; ++i) {
       const A* own = nodes_.data() + i * rows;
       std::vector<double> sums(rows);
@@ -136,34 +128,12 @@ class LogProbsGradCheck {
         if (std::isinf(above)) above = 0;
         for (int64_t r = first; r < last; ++r) {
           if (!tree_.has_weights(r)) continue;
-          errors.Add(dz[i * stride + tree_.weight_row(r)],
-                     sums[r] - sum * std::exp(own[r] - above));
+          dz_errors->Add(dz[i * stride + tree_.weight_row(r)],
+                         sums[r] - sum * std::exp(own[r] - above));
         }
         if (parent >= 0) sums[parent] += sum;
       }
     }
-    return errors.worst;
-  }
-
-  // Relative to the magnitudes that are added.
-  double ProductError(const std::vector<A>& dz,
-                      const std::vector<A>& dx) const {
-    const int64_t rows = tree_.num_weight_rows();
-    double worst = 0;
-    for (int64_t i = 0; i < batch_.size; ++i) {
-      for (int64_t d = 0; d < case_.width; ++d) {
-        double sum = 0, size = 1;
-        for (int64_t r = 0; r < rows; ++r) {
-          const double term = static_cast<double>(dz[i * rows + r]) *
-                              ToDouble(case_.w[r * case_.width + d]);
-          sum += term;
-          size += std::fabs(term);
-        }
-        const double error = std::fabs(dx[i * case_.width + d] - sum) / size;
-        if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
-      }
-    }
-    return worst;
   }
 
   // Given classes, wrong ones among them.
@@ -201,7 +171,7 @@ class LogProbsGradCheck {
          error.empty() &&
              errors.worst <= 2 * ToleranceOf<T>(case_.precision, case_.width,
                                                 batch.shape.depth),
-         error + Text("log_probs", errors.worst));
+         error + TextOf({{"log_probs", errors}}));
   }
 
   const InferenceCase<T>& case_;

@@ -53,20 +53,10 @@ struct LossCase {
     }
   }
 
-  // Smooths the labels, evenly or towards a prior in which some rows have no
-  // share.
+  // Smooths the labels, evenly or towards a prior.
   void Smooth(bool evenly, std::mt19937* rng) {
     smoothing = 0.25;
-    prior.assign(evenly ? 0 : tree.num_rows, 0);
-    for (int64_t g = 0; g < tree.num_groups && !evenly; ++g) {
-      const int64_t first = tree.group_offsets[g];
-      const int64_t count = tree.group_offsets[g + 1] - first;
-      double sum = 0;
-      for (int64_t k = 0; k < count; ++k) {
-        sum += prior[first + k] = k == 0 ? 1 : (*rng)() % 4;
-      }
-      for (int64_t k = 0; k < count; ++k) prior[first + k] /= sum;
-    }
+    if (!evenly) prior = DrawPrior(tree, rng);
   }
 
   std::vector<T> Biases() const { return biases ? b : std::vector<T>(); }
@@ -94,26 +84,22 @@ struct LossCase {
   void Report(const std::string& what, const std::string& error,
               const std::vector<std::pair<const char*, Errors>>& parts,
               bool same) const {
-    std::string text = error;
     bool good = error.empty() && same;
     const double tolerance =
         ToleranceOf<T>(precision, width, DescribeTree(tree).depth);
-    const double store = 2 * RoundingOf<T>(precision).store;
     for (const auto& [part, errors] : parts) {
-      char number[64];
-      std::snprintf(number, sizeof(number), "%s %.1e  ", part, errors.worst);
-      text += number;
       const bool weights =
           std::strcmp(part, "loss") != 0 && std::strcmp(part, "dx") != 0;
       const double allowed =
-          weights ? (tolerance + store) * std::sqrt(size) : tolerance;
+          weights ? (tolerance + RoundingOf<T>().store) * std::sqrt(size)
+                  : tolerance;
       good = good && errors.worst <= allowed;
     }
-    if (!same) text += "two runs differ";
     const char* labels = smoothing == 0  ? ""
                          : prior.empty() ? ", smoothed"
                                          : ", smoothed by a prior";
-    Line(LineName<T>(name, size, width, precision, what + labels), good, text);
+    Line(LineName<T>(name, size, width, precision, what + labels), good,
+         error + TextOf(parts) + (same ? "" : "two runs differ"));
   }
 
   const std::string name;
@@ -142,19 +128,12 @@ struct DeviceCase {
         x(c.x),
         labels(c.labels),
         grads(c.grads),
-        prior(c.prior) {
-    batch.tree = c.device_tree->view();
-    batch.shape = DescribeTree(c.tree);
-    batch.weights = w.data();
-    batch.biases = c.biases ? b.data() : nullptr;
-    batch.width = c.width;
-    batch.inputs = x.data();
-    batch.input_type = kElementType<T>;
+        prior(c.prior),
+        batch(BatchOf(*c.device_tree, w, c.biases ? &b : nullptr, x, c.size,
+                      c.width, c.precision)) {
     batch.labels = labels.data();
-    batch.size = c.size;
     batch.num_ignored = 1;
     batch.ignored[0] = LossCase<T>::kIgnored;
-    batch.precision = c.precision;
     batch.label_smoothing = c.smoothing;
     batch.smoothing_prior = c.prior.empty() ? nullptr : prior.data();
   }

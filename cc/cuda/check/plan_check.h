@@ -239,7 +239,7 @@ inline void CheckTwoWays(std::mt19937* rng) {
     Line(std::string("one block or many, ") + name,
          error.empty() && wrong == 0 && one == 1,
          error + std::to_string(one) + " launch or " + std::to_string(many) +
-             ", " + WrongText(wrong));
+             ", " + std::to_string(wrong) + " wrong");
   }
   const PlanCase most(trees[0].second, 2560, true, rng),
       more(trees[0].second, 2561, true, rng),

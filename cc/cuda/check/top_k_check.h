@@ -125,32 +125,21 @@ class TopKCheck {
   void CheckAllowed(const Batch<T>& batch) const {
     for (const int64_t lists : {int64_t{1}, batch.size}) {
       if (lists == 0) continue;
-      std::vector<int64_t> ranks, splits = {0};
+      RankLists allowed;
       for (int64_t list = 0; list < lists; ++list) {
         const int64_t step = list == 0 ? 3 : list == 1 ? 40 : 2 * classes_ + 2;
-        for (int64_t r = step / 2; r < classes_; r += step) ranks.push_back(r);
-        splits.push_back(ranks.size());
+        for (int64_t r = step / 2; r < classes_; r += step) {
+          allowed.ranks.push_back(r);
+        }
+        allowed.splits.push_back(allowed.ranks.size());
       }
       const std::string what = lists == 1 ? "allowed" : "allowed, each";
-      const AllowedLists allowed = {ranks, splits};
       const int64_t most = std::min(classes_, kMaxTopK);
       Check("top_k, " + what, batch, few_, {2, fanout_, 0, 2}, {}, allowed);
       Check("all classes, " + what, batch, most, {3, rows_, rows_ / 3, 1},
             std::vector<float>(batch.size, -2.5f), allowed);
     }
   }
-
-  // On the host, as AllowedRanks.
-  struct AllowedLists {
-    std::vector<int64_t> ranks, splits;
-
-    bool Has(int64_t example, int64_t rank) const {
-      if (splits.empty()) return true;
-      const int64_t list = splits.size() == 2 ? 0 : example;
-      return std::binary_search(ranks.begin() + splits[list],
-                                ranks.begin() + splits[list + 1], rank);
-    }
-  };
 
   static A Key(A value) {
     return std::isnan(value) ? -static_cast<A>(INFINITY) : value;
@@ -168,7 +157,7 @@ class TopKCheck {
 
   void Check(const std::string& what, const Batch<T>& batch, int64_t k,
              const SearchShape& shape, const std::vector<float>& bounds = {},
-             const AllowedLists& allowed = {}) const {
+             const RankLists& allowed = {}) const {
     std::string error;
     const std::vector<A> all = case_.LogProbsOf(batch, false, &error);
     std::vector<A> nodes;
@@ -180,8 +169,8 @@ class TopKCheck {
     const DeviceArray<int64_t> ranks(allowed.ranks), splits(allowed.splits);
     WantedClasses wanted = {k, nullptr, {}};
     if (!bounds.empty()) wanted.bounds = device_bounds.data();
-    if (!allowed.splits.empty()) {
-      const int64_t lists = allowed.splits.size() - 1;
+    const int64_t lists = allowed.splits.size() - 1;  // 0: all are allowed
+    if (lists > 0) {
       wanted.allowed = {ranks.data(), splits.data(), lists};
     }
     error += TopK(batch, case_.levels, wanted, shape, log_probs.data(),
@@ -193,7 +182,7 @@ class TopKCheck {
       const A* own = all.data() + i * classes_;
       std::vector<int64_t> order;
       for (int64_t c = 0; c < classes_; ++c) {
-        if (allowed.Has(i, case_.tree.class_ranks[c]) &&
+        if ((lists == 0 || allowed.Has(i, case_.tree.class_ranks[c])) &&
             (bounds.empty() ||
              (Key(own[c]) >= bounds[i] && IsReached(nodes, i, c)))) {
           order.push_back(c);
@@ -212,8 +201,7 @@ class TopKCheck {
         if (got[i * k + j] != want_id || !same) ++wrong;
       }
     }
-    Line(case_.Name(what), error.empty() && wrong == 0,
-         error + WrongText(wrong));
+    WrongLine(case_.Name(what), error, wrong);
   }
 
   const InferenceCase<T>& case_;

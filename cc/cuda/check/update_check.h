@@ -152,17 +152,9 @@ inline void CheckRounding(int64_t classes, int64_t width, Precision precision) {
     const DeviceArray<bfloat16> device_w(w), device_b(b), device_x(x);
     const DeviceArray<int64_t> labels(std::vector<int64_t>{label});
     const DeviceArray<float> grads(std::vector<float>{grad}), loss(1);
-    Batch<bfloat16> batch;
-    batch.tree = tree.view();
-    batch.shape = DescribeTree(owned.view());
-    batch.weights = device_w.data();
-    batch.biases = device_b.data();
-    batch.width = width;
-    batch.inputs = device_x.data();
-    batch.input_type = kElementType<bfloat16>;
+    Batch<bfloat16> batch =
+        BatchOf(tree, device_w, &device_b, device_x, 1, width, precision);
     batch.labels = labels.data();
-    batch.size = 1;
-    batch.precision = precision;
     const DeviceMemory blocks(batch, 0);
     const Memory& memory = blocks.memory;
     const DeviceArray<Hyperparameters> hyper({Hyperparameters{rate}});

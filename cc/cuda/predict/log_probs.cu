@@ -1,4 +1,5 @@
-// The log-probabilities of all nodes, or classes, of a batch.
+// The log-probabilities of all nodes, or classes, of a batch, and of the
+// groups.
 //
 // One product makes all logits. Then, from the roots down, a warp per group and
 // example subtracts the log of the sum of exponentials and adds what its parent
@@ -9,6 +10,7 @@
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
+#include "cc/cuda/predict/examples.h"
 #include "cc/cuda/predict/log_sum.h"
 #include "cc/cuda/predict/node_logits.h"
 #include "cc/cuda/predict/places.h"
@@ -47,48 +49,53 @@ SubtractLogSums(TreeView tree, Places places, const A* root_log_probs,
   }
 }
 
+// out [size, count] of nodes [size, num_rows]: those at `rows` [count].
 template <typename A>
 TF_HSM_KERNEL(kBlockThreads)
-TakeClasses(TreeView tree, int64_t size, const A* nodes, A* classes) {
-  for (int64_t i = BlockIndex() * NumThreads() + ThreadIndex();
-       i < size * tree.num_classes; i += NumBlocks() * NumThreads()) {
-    const int64_t row = tree.class_rows[i % tree.num_classes];
-    const bool right = row >= 0 && row < tree.num_rows;
-    classes[i] = right ? nodes[i / tree.num_classes * tree.num_rows + row]
-                       : static_cast<A>(NAN);
+TakeRows(const int64_t* rows, int64_t count, int64_t num_rows, int64_t size,
+         const A* nodes, A* out) {
+  for (int64_t i = GlobalIndex(); i < size * count;
+       i += NumBlocks() * NumThreads()) {
+    const int64_t row = rows[i % count];
+    const bool right = row >= 0 && row < num_rows;
+    out[i] = right ? nodes[i / count * num_rows + row] : static_cast<A>(NAN);
   }
 }
 
-template <typename T>
-void LayOutLogProbs(const Batch<T>& batch, bool of_nodes, Arena* arena,
-                    Accumulator<T>** x, Accumulator<T>** nodes) {
-  arena->Take(batch.size * batch.width, x);
-  arena->Take(of_nodes ? 0 : batch.size * batch.tree.num_rows, nodes);
+// out [size, num_groups]: those of the groups' parents, or of the roots.
+template <typename A>
+TF_HSM_KERNEL(kBlockThreads)
+TakeParents(TreeView tree, Places places, const A* root_log_probs, int64_t size,
+            const A* nodes, A* out) {
+  const int64_t count = tree.num_groups;
+  for (int64_t i = GlobalIndex(); i < size * count;
+       i += NumBlocks() * NumThreads()) {
+    const int64_t parent = tree.group_parents[i % count];
+    const int64_t place = PlaceOf(places, i % count);
+    const bool right = parent >= 0 && parent < tree.num_rows;
+    out[i] = place < tree.num_roots
+                 ? StartOf(tree, root_log_probs, i / count, place)
+             : right ? nodes[i / count * tree.num_rows + parent]
+                     : static_cast<A>(NAN);
+  }
 }
 
-}  // namespace
-
+// x: memory for the inputs of as many examples as are taken at a time; nodes:
+// for the log-probabilities of all their nodes, if these are not the output.
 template <typename T>
-int64_t LogProbsBytes(const Batch<T>& batch, bool of_nodes) {
-  Arena arena(nullptr);
-  Accumulator<T>*x, *nodes;
-  LayOutLogProbs(batch, of_nodes, &arena, &x, &nodes);
-  return arena.bytes();
+void LayOutLogProbs(const Batch<T>& batch, bool of_nodes, int64_t chunk,
+                    Arena* arena, Accumulator<T>** x, Accumulator<T>** nodes) {
+  const int64_t size = of_nodes ? batch.size : Smaller(chunk, batch.size);
+  arena->Take(size * batch.width, x);
+  arena->Take(of_nodes ? 0 : size * batch.tree.num_rows, nodes);
 }
 
+// Fills nodes [size, rows].
 template <typename T>
-std::string LogProbs(const Batch<T>& batch, const Levels& levels, bool of_nodes,
-                     Accumulator<T>* out, void* scratch, void* stream) {
-  using A = Accumulator<T>;
-  const std::string error = CheckBatch(batch);
-  if (!error.empty() || batch.size == 0) return error;
-  const Launcher launcher(stream);
-  Arena arena(scratch);
-  A *x, *nodes;
-  LayOutLogProbs(batch, of_nodes, &arena, &x, &nodes);
-  if (of_nodes) nodes = out;
-  PackOperands(launcher, batch, x);
+void MakeNodes(const Launcher& launcher, const Batch<T>& batch,
+               const Levels& levels, Accumulator<T>* x, Accumulator<T>* nodes) {
   const TreeView& tree = batch.tree;
+  PackOperands(launcher, batch, x);
   MakeNodeLogits<T>(launcher, batch,
                     {tree,
                      batch.weights,
@@ -105,16 +112,53 @@ std::string LogProbs(const Batch<T>& batch, const Levels& levels, bool of_nodes,
   const std::vector<int64_t>& starts = levels.starts;
   for (size_t level = 0; level + 1 < starts.size(); ++level) {
     const int64_t groups = starts[level + 1] - starts[level];
-    launcher.PerWarp(SubtractLogSums<A>, groups * batch.size,
+    launcher.PerWarp(SubtractLogSums<Accumulator<T>>, groups * batch.size,
                      kBlockThreads / kWarp, 0, tree, levels.places,
                      batch.root_log_probs, starts[level], groups, batch.size,
                      nodes);
   }
-  if (!of_nodes) {
-    launcher.PerThread(TakeClasses<A>, batch.size * tree.num_classes, tree,
-                       batch.size, nodes, out);
+}
+
+}  // namespace
+
+template <typename T>
+int64_t LogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk) {
+  Arena arena(nullptr);
+  Accumulator<T>*x, *nodes;
+  LayOutLogProbs(batch, of_nodes, chunk, &arena, &x, &nodes);
+  return arena.bytes();
+}
+
+template <typename T>
+std::string LogProbs(const Batch<T>& batch, const Levels& levels, int64_t chunk,
+                     const AllLogProbs<Accumulator<T>>& out, void* scratch,
+                     void* stream) {
+  using A = Accumulator<T>;
+  const std::string error = CheckBatch(batch);
+  if (!error.empty()) return error;
+  if (chunk < 1) return "chunk is " + std::to_string(chunk) + ", but below 1";
+  const Launcher launcher(stream);
+  const TreeView& tree = batch.tree;
+  Arena arena(scratch);
+  A *x, *nodes;
+  LayOutLogProbs(batch, out.of_nodes, chunk, &arena, &x, &nodes);
+  if (out.of_nodes) {
+    chunk = Larger<int64_t>(batch.size, 1);
+    nodes = out.values;
   }
-  return LaunchError();
+  return ForEachChunk(batch, chunk, [&](int64_t begin, const Batch<T>& part) {
+    MakeNodes(launcher, part, levels, x, nodes);
+    if (!out.of_nodes) {
+      launcher.PerThread(TakeRows<A>, part.size * tree.num_classes,
+                         tree.class_rows, tree.num_classes, tree.num_rows,
+                         part.size, nodes,
+                         out.values + begin * tree.num_classes);
+    }
+    launcher.PerThread(TakeParents<A>, part.size * tree.num_groups, tree,
+                       levels.places, part.root_log_probs, part.size, nodes,
+                       out.groups + begin * tree.num_groups);
+    return LaunchError();
+  });
 }
 
 #define TF_HSM_INSTANTIATE(T, ...) \

@@ -1,15 +1,12 @@
-// The log-probabilities of groups, and the gradient of log-probabilities.
-//
-// The gradient goes from the leaves up, a warp per group and example, which
-// reads its rows' values twice; then dx = dz W (row_product.h). Bytes: dz
-// written, read and written again.
+// The gradient of log-probabilities, from the leaves up, a warp per group and
+// example, which reads its rows' values twice; then dx = dz W (row_product.h).
+// Bytes: dz written, read and written again.
 
 #include <cmath>
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/loss/check_arguments.h"
-#include "cc/cuda/predict/examples.h"
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/predict/row_product.h"
 #include "cc/cuda/tile/buffers.h"
@@ -17,37 +14,6 @@
 namespace tf_hsm {
 namespace gpu {
 namespace {
-
-// out [size, count] of nodes [size, num_rows]: those at `rows` [count].
-template <typename A>
-TF_HSM_KERNEL(kBlockThreads)
-TakeRows(const int64_t* rows, int64_t count, int64_t num_rows, int64_t size,
-         const A* nodes, A* out) {
-  for (int64_t i = GlobalIndex(); i < size * count;
-       i += NumBlocks() * NumThreads()) {
-    const int64_t row = rows[i % count];
-    const bool right = row >= 0 && row < num_rows;
-    out[i] = right ? nodes[i / count * num_rows + row] : static_cast<A>(NAN);
-  }
-}
-
-// out [size, num_groups]: those of the groups' parents, or of the roots.
-template <typename A>
-TF_HSM_KERNEL(kBlockThreads)
-TakeParents(TreeView tree, Places places, const A* root_log_probs, int64_t size,
-            const A* nodes, A* out) {
-  const int64_t count = tree.num_groups;
-  for (int64_t i = GlobalIndex(); i < size * count;
-       i += NumBlocks() * NumThreads()) {
-    const int64_t parent = tree.group_parents[i % count];
-    const int64_t place = PlaceOf(places, i % count);
-    const bool right = parent >= 0 && parent < tree.num_rows;
-    out[i] = place < tree.num_roots
-                 ? StartOf(tree, root_log_probs, i / count, place)
-             : right ? nodes[i / count * tree.num_rows + parent]
-                     : static_cast<A>(NAN);
-  }
-}
 
 // out [size, num_roots] of sums [size, num_groups].
 template <typename A>
@@ -132,52 +98,6 @@ void LayOutGrad(const Batch<T>& batch, int64_t pieces, Arena* arena,
 }  // namespace
 
 template <typename T>
-int64_t AllLogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk) {
-  if (of_nodes) return LogProbsBytes(batch, true);
-  const Batch<T> part = ExamplesOf(batch, 0, Smaller(chunk, batch.size));
-  Arena arena(nullptr);
-  Accumulator<T>* nodes;
-  arena.Take(part.size * batch.tree.num_rows, &nodes);
-  return arena.bytes() + LogProbsBytes(part, true);
-}
-
-template <typename T>
-std::string MakeAllLogProbs(const Batch<T>& batch, const Levels& levels,
-                            int64_t chunk,
-                            const AllLogProbs<Accumulator<T>>& out,
-                            void* scratch, void* stream) {
-  using A = Accumulator<T>;
-  const std::string error = CheckBatch(batch);
-  if (!error.empty()) return error;
-  if (chunk < 1) return "chunk is " + std::to_string(chunk) + ", but below 1";
-  const Launcher launcher(stream);
-  const TreeView& tree = batch.tree;
-  Arena arena(scratch);
-  A* nodes = out.values;
-  if (out.of_nodes) {
-    chunk = Larger<int64_t>(batch.size, 1);
-  } else {
-    arena.Take(Smaller(chunk, batch.size) * tree.num_rows, &nodes);
-  }
-  char* rest = static_cast<char*>(scratch) + arena.bytes();
-  return ForEachChunk(batch, chunk, [&](int64_t begin, const Batch<T>& part) {
-    const std::string failed =
-        LogProbs(part, levels, true, nodes, rest, stream);
-    if (!failed.empty()) return failed;
-    if (!out.of_nodes) {
-      launcher.PerThread(TakeRows<A>, part.size * tree.num_classes,
-                         tree.class_rows, tree.num_classes, tree.num_rows,
-                         part.size, nodes,
-                         out.values + begin * tree.num_classes);
-    }
-    launcher.PerThread(TakeParents<A>, part.size * tree.num_groups, tree,
-                       levels.places, part.root_log_probs, part.size, nodes,
-                       out.groups + begin * tree.num_groups);
-    return std::string();
-  });
-}
-
-template <typename T>
 int64_t LogProbsGradBytes(const Batch<T>& batch) {
   Arena arena(nullptr);
   Accumulator<T>*sums, *parts;
@@ -218,8 +138,6 @@ std::string LogProbsGrad(const Batch<T>& batch, const Levels& levels,
 }
 
 #define TF_HSM_INSTANTIATE(T, ...) \
-  TF_HSM_MAKE(AllLogProbsBytes, T) \
-  TF_HSM_MAKE(MakeAllLogProbs, T)  \
   TF_HSM_MAKE(LogProbsGradBytes, T) TF_HSM_MAKE(LogProbsGrad, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 

@@ -27,12 +27,11 @@ struct LogProbsOp : LogProbsAttributes {
     TF_RETURN_IF_ERROR(context->allocate_output(0, shapes.log_probs, &values));
     TF_RETURN_IF_ERROR(context->allocate_output(1, shapes.groups, &groups));
     TF_RETURN_IF_ERROR(in.AllocateChunk(context, [&](int64_t chunk) {
-      return AllLogProbsBytes(in.batch, of_nodes, chunk);
+      return LogProbsBytes(in.batch, of_nodes, chunk);
     }));
-    return StatusOf(
-        MakeAllLogProbs<T>(in.batch, in.levels(), in.chunk,
-                           {of_nodes, Data<A>(*values), Data<A>(*groups)},
-                           in.scratch.data(), StreamOf(context)));
+    return StatusOf(LogProbs<T>(in.batch, in.levels(), in.chunk,
+                                {of_nodes, Data<A>(*values), Data<A>(*groups)},
+                                in.scratch.data(), StreamOf(context)));
   }
 };
 
