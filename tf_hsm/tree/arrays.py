@@ -23,10 +23,8 @@ class TreeArrays(NamedTuple):
 def assemble(fanouts, is_inner, class_rows):
     """Returns the `TreeArrays` of rows in breadth-first order.
 
-    Args:
-      fanouts: `[G]`, the number of rows of each group.
-      is_inner: `[R]` booleans, whether a row has children.
-      class_rows: `[N]`, the leaf row of each class.
+    `fanouts [G]` are the rows of each group, `is_inner [R]` says which rows
+    have children, and `class_rows [N]` are the leaves.
     """
     group_offsets = np.zeros(fanouts.size + 1, np.int64)
     np.cumsum(fanouts, out=group_offsets[1:])
@@ -120,11 +118,7 @@ def row_children(arrays):
 def sum_from_root(values, levels, groups_above):
     """Returns `[G]`: the sum of `values` from a root's group to each group.
 
-    Args:
-      values: `[G]`.
-      levels: see the module.
-      groups_above: `[G]`, the group of each group's parent row; those of the
-        roots are not used.
+    `groups_above [G]` are the groups of the parent rows; any for a root.
     """
     sums = values.copy()
     for begin, end in itertools.pairwise(levels[1:]):
@@ -133,13 +127,7 @@ def sum_from_root(values, levels, groups_above):
 
 
 def sum_to_root(values, arrays, levels):
-    """Sets each inner row to the sum of its children's values, in place.
-
-    Args:
-      values: `[R]`, of which the values of leaves are given.
-      arrays: the `TreeArrays`.
-      levels: see the module.
-    """
+    """Sets inner rows of `values [R]` to the sums of their children."""
     reduce_to_root(np.add, values, arrays, levels)
 
 
@@ -155,12 +143,9 @@ def reduce_to_root(function, values, arrays, levels):
 
 
 def sum_groups_to_root(values, above, levels):
-    """Adds to the value of each group the values below it, in place.
+    """Adds the values below each group to `values [G]`, in place.
 
-    Args:
-      values: `[G]` floats.
-      above: `[G]`, the group above each group.
-      levels: see the module.
+    `above [G]` is the group above each group.
     """
     for first, begin, end in zip(
         levels[-3::-1], levels[-2:0:-1], levels[:1:-1], strict=True

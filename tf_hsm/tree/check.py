@@ -5,86 +5,18 @@ import numpy as np
 from tf_hsm import _checks
 
 
-def check_tree(group_offsets, group_parents, class_rows):
-    """Checks that three int64 arrays are a tree, as `Tree` describes it.
+def check_arrays(arrays, is_tree):
+    """Checks that `TreeArrays` are what `Tree`, or `Forest`, describes.
 
-    Args:
-      group_offsets: `[G + 1]`, group g owns the rows from entry g to g + 1.
-      group_parents: `[G]`, the row above each group; -1 for the root's.
-      class_rows: `[N]`, the leaf row of each class.
-
-    Raises:
-      ValueError: names the first group, row or class that breaks one.
+    A ValueError names the first group, row or class that is wrong.
     """
-    roots = np.zeros(min(1, group_parents.size), np.int64)
-    _check(group_offsets, group_parents, class_rows, roots)
-
-
-def check_forest(group_offsets, group_parents, class_rows):
-    """Checks that three int64 arrays are a forest, as `Forest` describes it.
-
-    Args:
-      group_offsets: as for `check_tree`.
-      group_parents: `[G]`, the row above each group; -1 for groups of roots.
-      class_rows: `[N]`, the leaf row of each class.
-
-    Raises:
-      ValueError: names the first group, row or class that breaks one.
-    """
-    roots = np.flatnonzero(group_parents == -1)
-    _check(group_offsets, group_parents, class_rows, roots)
-
-
-def check_binary(group_offsets):
-    """Checks that every group has two rows, as in a pinned tree.
-
-    Args:
-      group_offsets: `[G + 1]` int64, of a right tree.
-
-    Raises:
-      ValueError: names the first group that has not.
-    """
-    fanouts = np.diff(group_offsets)
-    _checks.refuse_first(
-        fanouts != 2,
-        lambda g: (
-            f"group {g} has {fanouts[g]} rows; every group of a pinned tree "
-            "has two, of which the second one's logit is 0"
-        ),
-    )
-
-
-def check_is_tree(tree):
-    """Raises a TypeError unless an argument is a tree or a forest."""
-    if hasattr(tree, "group_offsets"):
-        return
-    hint = ""
-    if isinstance(tree, (int, np.integer)) and not isinstance(tree, bool):
-        hint = f"; tf_hsm.Tree.two_level({tree}) is one for {tree} classes"
-    raise TypeError(
-        f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}{hint}"
-    )
-
-
-def check_not_pinned(tree, what):
-    """Raises a ValueError if a `Tree` is pinned, for what has no such trees.
-
-    Args:
-      tree: the tree.
-      what: that has weights for each row, for the message.
-    """
-    check_is_tree(tree)
-    if tree.pinned:
-        raise ValueError(
-            f"tree is pinned, but {what} has weights for each of its rows; "
-            "call tree.expand()"
-        )
-
-
-def _check(group_offsets, group_parents, class_rows, roots):
+    group_offsets, group_parents, class_rows = arrays
     num_groups, num_classes = group_parents.size, class_rows.size
     if not num_groups or not num_classes:
         raise ValueError("a tree has at least one group and one class")
+    roots = np.flatnonzero(group_parents == -1)
+    if is_tree:
+        roots = np.zeros(1, np.int64)
     if group_offsets.size != num_groups + 1:
         raise ValueError(
             f"group_offsets has {group_offsets.size} entries; "
@@ -122,6 +54,43 @@ def _check(group_offsets, group_parents, class_rows, roots):
         or is_leaf[_inner_rows(group_parents, roots)].any()
     ):
         _refuse_shared_row(num_rows, group_parents, class_rows)
+
+
+def check_binary(group_offsets):
+    """Checks that every group has two rows; a ValueError names the first."""
+    fanouts = np.diff(group_offsets)
+    _checks.refuse_first(
+        fanouts != 2,
+        lambda g: (
+            f"group {g} has {fanouts[g]} rows; every group of a pinned tree "
+            "has two, of which the second one's logit is 0"
+        ),
+    )
+
+
+def check_is_tree(tree):
+    """Raises a TypeError unless an argument is a tree or a forest."""
+    if hasattr(tree, "group_offsets"):
+        return
+    hint = ""
+    if isinstance(tree, (int, np.integer)) and not isinstance(tree, bool):
+        hint = f"; tf_hsm.Tree.two_level({tree}) is one for {tree} classes"
+    raise TypeError(
+        f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}{hint}"
+    )
+
+
+def check_not_pinned(tree, what):
+    """Raises a ValueError if a `Tree` is pinned.
+
+    `what` has weights for each row of the tree, for the message.
+    """
+    check_is_tree(tree)
+    if tree.pinned:
+        raise ValueError(
+            f"tree is pinned, but {what} has weights for each of its rows; "
+            "call tree.expand()"
+        )
 
 
 def _check_parents(group_offsets, group_parents, roots):

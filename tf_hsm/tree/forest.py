@@ -1,6 +1,5 @@
 """Several trees side by side: immutable, NumPy only."""
 
-from tf_hsm.tree.check import check_forest
 from tf_hsm.tree.group_arrays import GroupArrays
 
 
@@ -52,7 +51,11 @@ class Forest(GroupArrays):
             or class that is wrong.
         """
         self._set_arrays(
-            check_forest, pinned, group_offsets, group_parents, class_rows
+            group_offsets,
+            group_parents,
+            class_rows,
+            is_tree=False,
+            pinned=pinned,
         )
 
     def __repr__(self):

@@ -7,7 +7,7 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.tree import arrays
-from tf_hsm.tree.check import check_binary
+from tf_hsm.tree.check import check_arrays, check_binary
 from tf_hsm.tree.immutable import Immutable
 
 
@@ -19,14 +19,14 @@ class GroupArrays(Immutable):
     class_rows: np.ndarray
     pinned: bool
 
-    def _set_arrays(self, check, pinned, *group_arrays):
-        """Copies the three arrays, and checks them with `check`."""
+    def _set_arrays(self, *group_arrays, is_tree, pinned):
+        """Copies and checks the three arrays."""
         for name, array in zip(
             arrays.TreeArrays._fields, group_arrays, strict=True
         ):
             copy = _checks.check_integers(name, array).copy()
             self.__dict__[name] = read_only(copy)
-        check(*self._arrays)
+        check_arrays(self._arrays, is_tree)
         if pinned:
             check_binary(self.group_offsets)
         self.__dict__["pinned"] = bool(pinned)

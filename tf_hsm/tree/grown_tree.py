@@ -74,12 +74,10 @@ def _refuse_pinned(tree):
 
 
 def _places(tree, added, near, branch, max_fanout):
-    """Returns where new nodes go; see `Tree.grow` for the arguments.
+    """Returns the row above each new node, and its place among the new classes.
 
-    Returns:
-      `[nodes]` the row above each, -1 for the root, and the place of its class
-      among the new ones, -1 where it has children. The first node stands for
-      row R, and so on.
+    The row is -1 for the root, and the place is -1 for a node with children.
+    The first node stands for row R. `Tree.grow` describes the arguments.
     """
     if near is not None:
         if branch or max_fanout is not None:

@@ -10,11 +10,6 @@ from tf_hsm import _checks
 def read(keep, num_classes, counts):
     """Returns the kept classes as bools `[N]`, and the checked counts.
 
-    Args:
-      keep: see `Tree.prune`.
-      num_classes: N.
-      counts: `[N]`, how often each class occurs; or None.
-
     Raises:
       ValueError: `keep` is none of the forms of `Tree.prune`, names no class,
         or needs counts; or the counts are not usable.

@@ -12,12 +12,9 @@ class NameLookup:
     """Finds what has a name, by its number."""
 
     def __init__(self, names, what, how_to_tell):
-        """Makes the lookup.
+        """Takes the names of 0, 1, ..., strs, such as of each "class".
 
-        Args:
-          names: the names of 0, 1, ..., strs.
-          what: what they are the names of, such as "class".
-          how_to_tell: what tells two of one name apart, for the message.
+        `how_to_tell` says what tells two of one name apart, for the message.
         """
         self._names = names
         self._what = what

@@ -13,19 +13,11 @@ _CHUNK = 1 << 22  # classes
 
 
 def row_masses(arrays, levels, counts):
-    """Returns the probability that a label's path has each row, `[R]`.
-
-    Without counts `[N]` all classes are alike.
-
-    Raises:
-      ValueError: a count is negative, infinite or NaN, or all are zero.
-    """
+    """Returns the probability that a label's path has each row, `[R]`."""
     if counts is None:
         shares = np.ones(arrays.class_rows.size)
     else:
-        counts = _checks.check_counts(counts, arrays.class_rows.size)
-        if not counts.any():
-            raise ValueError("all counts are zero; no class ever occurs")
+        counts = _check_counts(counts, arrays)
         shares = counts / counts.max()
     masses = np.empty(arrays.group_offsets[-1])
     masses[arrays.class_rows] = shares / shares.sum()
@@ -36,11 +28,8 @@ def row_masses(arrays, levels, counts):
 def passing(arrays, levels, counts):
     """Returns the probability that a label passes each group, `[G]`.
 
-    No array has an entry for each row or class: there may be many more rows
-    and classes than groups.
-
-    Raises:
-      ValueError: a count is negative, infinite or NaN, or all are zero.
+    No array has an entry for each row or class: there may be many more rows and
+    classes than groups.
     """
     offsets, parents, class_rows = arrays
     above = groups_of(offsets, parents)
@@ -48,15 +37,21 @@ def passing(arrays, levels, counts):
         inner = np.bincount(above[1:], minlength=parents.size)
         masses = (np.diff(offsets) - inner) / class_rows.size
     else:
-        counts = _checks.check_counts(counts, class_rows.size)
-        if not counts.any():
-            raise ValueError("all counts are zero; no class ever occurs")
+        counts = _check_counts(counts, arrays)
         masses, largest = np.zeros(parents.size), counts.max()
         for rows, found in leaf_counts(arrays, counts):
             np.add.at(masses, groups_of(offsets, rows), found / largest)
         masses /= masses.sum()
     sum_groups_to_root(masses, above, levels)
     return np.minimum(masses, 1, out=masses)  # sums are rounded
+
+
+def _check_counts(counts, arrays):
+    """Returns counts `[N]`, of which one is not zero."""
+    counts = _checks.check_counts(counts, arrays.class_rows.size)
+    if not counts.any():
+        raise ValueError("all counts are zero; no class ever occurs")
+    return counts
 
 
 def leaf_counts(arrays, counts):

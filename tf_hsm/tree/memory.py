@@ -13,11 +13,9 @@ _CGROUP_LIMITS = (
 def check_fits(argument, size, item_bytes):
     """Raises a ValueError if a builder needs more memory than there is.
 
-    Args:
-      argument: what is too large then, such as "num_classes is 5".
-      size: how many rows, classes or nodes are built.
-      item_bytes: the most that is taken for each, by tracemalloc: the arrays
-        of the builder, and the copies and checks of `Tree`.
+    `argument` is what is too large then, such as "num_classes is 5". Each of
+    `size` rows, classes or nodes takes at most `item_bytes`, by tracemalloc:
+    the arrays of the builder, and the copies and checks of `Tree`.
     """
     needed, limit = size * item_bytes, memory_bytes()
     if needed > limit:

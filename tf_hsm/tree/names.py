@@ -22,15 +22,7 @@ class Names(NamedTuple):
 
 
 def names_of_rows(names, num_rows):
-    """Returns what `Tree` was given as `Names`, having checked it.
-
-    Args:
-      names: `[R]` strs, `Names`, or None.
-      num_rows: R.
-
-    Raises:
-      ValueError: there is not one str per row; names the row.
-    """
+    """Returns checked `Names` of `names`: R strs, `Names`, or None."""
     if names is None:
         return None
     if isinstance(names, Names):
@@ -41,13 +33,7 @@ def names_of_rows(names, num_rows):
 def check_strs(names, size, what):
     """Returns `names` as a list of `size` strs.
 
-    Args:
-      names: the argument of a user.
-      size: how many there must be.
-      what: that which has a name, such as "row".
-
-    Raises:
-      ValueError: they are not; says which is wrong.
+    `what` has a name, such as "row". A ValueError says which name is wrong.
     """
     if isinstance(names, str | bytes):
         raise ValueError(f"names must be a list of strs, not {names!r}")
@@ -73,13 +59,7 @@ def check_strs(names, size, what):
 
 
 def replace_class_names(names, class_rows, row_names):
-    """Returns `[R]` strs: `row_names`, but for the leaves' own.
-
-    Args:
-      names: `[N]` strs, one per class.
-      class_rows: `[N]`, the leaf row of each class.
-      row_names: `[R]` strs, or R of "".
-    """
+    """Returns `[R]` strs: `row_names`, but `names [N]` for the leaves."""
     result = np.array(row_names, object)
     result[class_rows] = np.array(
         check_strs(names, class_rows.size, "class"), object
@@ -107,13 +87,7 @@ def name_of_row(names, row):
 
 
 def names_of_classes(names, class_rows, classes):
-    """Returns the name of a class, or of each in an array: `Tree.class_name`.
-
-    Args:
-      names: `Names`, or None.
-      class_rows: `[N]`, the leaf row of each class.
-      classes: as for `Tree.class_name`.
-    """
+    """Returns the names of classes: see `Tree.class_name`."""
     classes = getattr(classes, "classes", classes)
     if np.ndim(classes) == 0:
         c = _checks.check_class(classes, class_rows.size)

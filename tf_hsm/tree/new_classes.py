@@ -23,13 +23,8 @@ class NewClasses(NamedTuple):
 def read(classes, known):
     """Returns the `NewClasses` of an argument of `Tree.grow`.
 
-    Args:
-      classes: how many there are; or N strs; or counts `[M]`; or a mapping from
-        names to counts.
-      known: the names of the old classes, strs, or None.
-
-    Raises:
-      ValueError: it is none of these, or a name is there already.
+    `known` are the names of the old classes, strs, or None. A ValueError says
+    that the argument is of no known form, or that a name is there already.
     """
     names = counts = None
     if is_mapping(classes):
@@ -74,11 +69,8 @@ def _check_new(names, known):
 def nearest_classes(near, num_classes, size):
     """Returns the old class that each new one is to be beside, `[M]`.
 
-    Args:
-      near: old classes `[M]`; or vectors `[N + M, D]` of all classes, whose
-        cosines are compared.
-      num_classes: N.
-      size: M.
+    `near` has old classes `[M]`, or vectors `[N + M, D]` of all classes, whose
+    cosines are compared.
 
     Raises:
       ValueError: it is neither, or a new class has a vector of zeros.

@@ -82,9 +82,7 @@ def pruned_arrays(tree, keep, how):
 def sums(classes, values):
     """Returns the sums of values `[N]` over the old classes of each new class.
 
-    Args:
-      classes: `PrunedTree.classes`.
-      values: `[N]` numbers.
+    `classes` are those of a `PrunedTree`.
     """
     is_there = classes >= 0
     result = np.zeros(1 + classes.max(), values.dtype)
@@ -95,17 +93,17 @@ def sums(classes, values):
 def means(classes, values, weights=None):
     """Returns the means of values `[N]` over the classes of each new class.
 
-    Args:
-      classes: `PrunedTree.classes`.
-      values: `[N]` numbers.
-      weights: `[N]`; None: equal weights, as for a new class without weight.
+    `weights` are as for `mean_weights`.
     """
     weights = mean_weights(classes, weights)
     return sums(classes, values * weights)
 
 
 def mean_weights(classes, weights=None):
-    """Returns `[N]`, the share of each old class in its new class."""
+    """Returns `[N]`, the share of each old class in its new class.
+
+    Without `weights [N]`, or where all are zero, the shares are equal.
+    """
     if weights is None:
         weights = np.ones(classes.size)
     weights = np.asarray(weights, np.float64)

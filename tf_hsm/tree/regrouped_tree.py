@@ -3,7 +3,11 @@
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.builders.embeddings import check_vectors, points_of
+from tf_hsm.tree.builders.embeddings import (
+    check_vectors,
+    points_of,
+    sort_siblings,
+)
 from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.clustering import balanced_clusters
 from tf_hsm.tree.pruned_tree import pruned_arrays
@@ -35,14 +39,6 @@ def regroup(tree, vectors, keep_depths, seed, verbose):
             points[classes], above, seed, _MAX_ITERATIONS, report
         )
         class_rows[classes[order]] = rows
-    return tree._with_class_rows(_in_old_order(tree, class_rows))
-
-
-def _in_old_order(tree, class_rows):
-    """Sorts the classes of each group as they stood in the tree."""
-    result = np.empty_like(class_rows)
     groups = tree.row_groups[class_rows]
-    by_new_row = np.lexsort((class_rows, groups))
-    by_old_row = np.lexsort((tree.class_rows, groups))
-    result[by_old_row] = class_rows[by_new_row]
-    return result
+    class_rows = sort_siblings(class_rows, groups, tree.class_rows)
+    return tree._with_class_rows(class_rows)

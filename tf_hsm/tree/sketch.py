@@ -36,12 +36,9 @@ class Node:
 def sketch(tree, masses, leaves, max_lines):
     """Returns the root with what is shown below it, the heaviest nodes first.
 
-    Args:
-      tree: a `Tree`.
-      masses: `[R]`, the probability that a label's path has each row.
-      leaves: `[R]`, the number of classes at or below each row.
-      max_lines: how many nodes without children may be shown, at least
-        `_ROOT_CHILDREN` + 1.
+    `masses [R]` are the probabilities that a label's path has each row, and
+    `leaves [R]` the numbers of classes. At most `max_lines` nodes without
+    children are shown; that must be at least `_ROOT_CHILDREN` + 1.
     """
     root = Node(-1, 0, 1.0, 1, tree.num_classes)
     num_lines = 1

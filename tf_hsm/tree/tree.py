@@ -19,7 +19,7 @@ from tf_hsm.tree import (
     regrouped_tree,
     row_map,
 )
-from tf_hsm.tree.check import check_is_tree, check_tree
+from tf_hsm.tree.check import check_is_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
@@ -95,7 +95,11 @@ class Tree(TreeConstructors, GroupArrays):
             that is wrong.
         """
         self._set_arrays(
-            check_tree, pinned, group_offsets, group_parents, class_rows
+            group_offsets,
+            group_parents,
+            class_rows,
+            is_tree=True,
+            pinned=pinned,
         )
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
         if counts is not None:

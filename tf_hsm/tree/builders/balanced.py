@@ -68,12 +68,10 @@ def flat(num_classes):
 
 
 def two_level_sizes(num_classes):
-    """The classes of each group below the root of `two_level`, `[groups]`.
+    """Returns the classes of each group below the root of `two_level`.
 
-    One number stands for a tree of one group.
-
-    Raises:
-      ValueError: they pass the memory of the machine.
+    One number stands for a tree of one group. A ValueError if they pass the
+    memory of the machine.
     """
     num_groups = _num_groups(num_classes)
     check_fits(f"num_classes is {num_classes}", num_groups, _ROW_BYTES)

@@ -123,11 +123,9 @@ def _milliseconds(counts, size):
 
 
 def _below(num_classes, size=None):
-    """Returns the balanced tree of clusters of some classes.
+    """Returns the balanced tree of clusters of `size` classes, by default all.
 
-    Args:
-      num_classes: N, which sets the number of clusters.
-      size: how many classes are in clusters; all when None.
+    `num_classes`, N, sets the number of clusters.
     """
     size = num_classes if size is None else size
     clusters = min(_LARGEST_FANOUT, round(2 * math.sqrt(num_classes)))

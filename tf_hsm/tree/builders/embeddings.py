@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tf_hsm import _checks
+from tf_hsm.tree.arrays import groups_of
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
 from tf_hsm.tree.builders.progress import progress
@@ -54,32 +55,36 @@ def from_embeddings(
 def arranged(points, arrays, seed, max_iterations, report):
     """Returns a tree of the same shape in which similar classes are near.
 
-    Args:
-      points: `[N, D]` float32, one for each class.
-      arrays: `TreeArrays` whose leaves stand in class order.
-      seed: an int.
-      max_iterations: as for `from_embeddings`.
-      report: called with a text now and then.
+    `points [N, D]` float32 has a point for each class, and the leaves of
+    `arrays` stand in class order. `report` is called with a text now and then.
     """
     leaf_classes = balanced_clusters.leaf_points(
         points, arrays, seed, max_iterations, report
     )
-    _sort_siblings(leaf_classes, arrays)
     class_rows = np.empty_like(arrays.class_rows)
     # In `arrays` the leaves stand in class order: class c is the c-th leaf.
     class_rows[leaf_classes] = arrays.class_rows
-    return arrays._replace(class_rows=class_rows)
+    groups = groups_of(arrays.group_offsets, class_rows)
+    order = np.arange(class_rows.size)
+    return arrays._replace(class_rows=sort_siblings(class_rows, groups, order))
+
+
+def sort_siblings(class_rows, groups, order):
+    """Returns class rows where the classes of a group ascend in `order [N]`.
+
+    `groups [N]` is the group of each class, which stays.
+    """
+    result = np.empty_like(class_rows)
+    result[np.lexsort((order, groups))] = class_rows[
+        np.lexsort((class_rows, groups))
+    ]
+    return result
 
 
 def check_vectors(vectors, name="vectors"):
     """Returns `vectors` as a real array `[N, D]`, N and D at least 1.
 
-    Args:
-      vectors: the argument of a user.
-      name: of the argument.
-
-    Raises:
-      ValueError: they are no such array.
+    A ValueError about the argument `name` if they are no such array.
     """
     try:
         vectors = np.asarray(vectors)
@@ -161,8 +166,7 @@ def points_of(vectors, metric, frame=None):
 def _finite(vectors):
     """Yields slices of the classes, and their vectors in float64.
 
-    Raises:
-      ValueError: a number is NaN or infinite; names the class.
+    A ValueError that names the class if a number is NaN or infinite.
     """
     step = max(1, _CHUNK // vectors.shape[1])
     for begin in range(0, len(vectors), step):
@@ -175,20 +179,6 @@ def _finite(vectors):
                 f"at position {column}; the numbers must be finite"
             )
         yield slice(begin, begin + len(wide)), wide
-
-
-def _sort_siblings(leaf_classes, arrays):
-    """Sorts the classes of the leaves of each group, in place.
-
-    Args:
-      leaf_classes: `[N]`, the class of each leaf in depth-first order.
-      arrays: `TreeArrays` whose leaves stand in class order.
-    """
-    groups = (
-        np.searchsorted(arrays.group_offsets, arrays.class_rows, "right") - 1
-    )
-    places = np.argsort(groups, kind="stable")
-    leaf_classes[places] = leaf_classes[np.lexsort((leaf_classes, groups))]
 
 
 EMBEDDINGS = Kind(

@@ -60,13 +60,11 @@ class Flag:
     """A flag of the command line that one kind of tree has for itself."""
 
     def __init__(self, name, convert=None, **settings):
-        """Describes the flag.
+        """Describes the flag `name`, without its dashes.
 
-        Args:
-          name: without its dashes.
-          convert: a function of what the parser returns, where that is not
-            yet what the builder takes.
-          **settings: see `argparse.ArgumentParser.add_argument`.
+        `convert` is a function of what the parser returns, where that is not
+        yet what the builder takes. `settings` are for
+        `ArgumentParser.add_argument`.
         """
         self.name = name
         self.convert = convert or (lambda value: value)

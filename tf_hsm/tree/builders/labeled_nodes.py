@@ -18,15 +18,7 @@ def number_nodes(parents, classes, names):
     """Returns the arguments of `from_parents` as arrays.
 
     Nodes are numbered in the order of the keys; a root that is no key is last.
-
-    Args:
-      parents: a mapping from each node to its parent, or a directed graph.
-      classes: a mapping from each leaf to its class, or None.
-      names: None, as labels are the names.
-
-    Returns:
-      The parents `[M]`; the classes `[M]` or None; M strs, or None if not all
-      labels are strs.
+    `names` must be None: labels that are all strs are the names.
 
     Raises:
       ValueError: they are no tree; names the node.

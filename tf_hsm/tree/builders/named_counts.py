@@ -12,12 +12,9 @@ from tf_hsm.tree.names import replace_class_names
 def split_counts(counts, class_bytes):
     """Returns counts `[N]`, int64 or float64, and N names or None.
 
-    Args:
-      counts: `[N]` numbers, or a mapping: a dict, a `collections.Counter` or a
-        pandas Series. Keys that are strs are the names of the classes, which
-        stand in the order of the mapping. Keys that are integers are the
-        classes themselves.
-      class_bytes: what the builder takes for a class.
+    Keys of a mapping that are strs are the names of the classes, which stand in
+    its order. Keys that are integers are the classes themselves. `class_bytes`
+    is what the builder takes for a class.
 
     Raises:
       ValueError: a count or a key is not usable; names it.

@@ -97,11 +97,7 @@ def _find_root(parents):
 
 
 def _sort_by_parent(parents):
-    """Sorts the nodes by parent, siblings in node order; root first.
-
-    Returns:
-      The nodes, and the parent of each, both `[M]`.
-    """
+    """Returns the nodes by parent, the root first, and the parent of each."""
     if (parents[1:] >= parents[:-1]).all():
         return np.arange(parents.size), parents
     bits = parents.size.bit_length()

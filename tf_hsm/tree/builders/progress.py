@@ -7,11 +7,9 @@ _SECONDS = 5  # between two lines
 
 
 def progress(builder, verbose):
-    """Returns a function that takes texts and writes some of them to stderr.
+    """Returns a function that writes a text to stderr every few seconds.
 
-    Args:
-      builder: the name of the builder.
-      verbose: whether to write a line every few seconds, or nothing.
+    `builder` is the name to write; without `verbose` nothing is written.
     """
     start = last = time.monotonic()
 

@@ -24,13 +24,9 @@ from tf_hsm.tree.clustering import pair_exchange, two_means
 def leaf_points(points, arrays, seed, max_iterations, report):
     """Returns the point of each leaf, in depth-first order, `[N]`.
 
-    Args:
-      points: `[N, D]` float32.
-      arrays: the `TreeArrays` of a tree with N leaves.
-      seed: an int.
-      max_iterations: the most steps of two-means in a split, and the most
-        rounds of exchange.
-      report: called with a text now and then.
+    `points [N, D]` are float32, and `arrays` are the `TreeArrays` of a tree
+    with N leaves. `max_iterations` bounds the steps of two-means in a split,
+    and the rounds of exchange. `report` is called with a text now and then.
     """
     clusters = two_means.TwoMeans(points, seed, max_iterations)
     levels = _levels(arrays)
@@ -76,14 +72,9 @@ def _levels(arrays):
 def _halve(clusters, starts, sizes, offsets):
     """Halves the points below each parent until each part is one child.
 
-    Args:
-      clusters: `TwoMeans`.
-      starts: `[C]`, the first place of each child.
-      sizes: `[C]`, its number of places.
-      offsets: `[P + 1]`, the first child of each parent.
-
-    Yields:
-      The size of the largest part that is about to be halved.
+    Child c has the places from `starts[c]` on, `sizes[c]` of them, and
+    `offsets` are the first child of each parent. Yields the size of the largest
+    part that is about to be halved.
     """
     first, last = offsets[:-1], offsets[1:] - 1
     while True:

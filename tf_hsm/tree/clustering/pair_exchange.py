@@ -15,11 +15,8 @@ _MAX_MATCHINGS = 32  # in a round, each among the clusters still alone
 def open_siblings(sizes, offsets):
     """Yields children `[F, K]` of F parents that an exchange may improve.
 
-    Where a parent has a great many children, K are a run of them.
-
-    Args:
-      sizes: `[C]`, the number of points of each child.
-      offsets: `[P + 1]`, the first child of each parent.
+    Where a parent has a great many children, K are a run of them. Child c has
+    `sizes[c]` points, and `offsets` are the first child of each parent.
     """
     counts = np.diff(offsets)
     # The halving of two children was their exchange.
@@ -41,17 +38,10 @@ def open_siblings(sizes, offsets):
 def exchange(clusters, starts, sizes, max_rounds):
     """Splits near siblings anew until no pair can be better.
 
-    A round takes the nearest pairs first; the more often a pair has been
-    split, the farther apart it counts, so that all get their turn.
-
-    Args:
-      clusters: `TwoMeans`.
-      starts: `[F, K]`, the first place of each of K siblings, F times.
-      sizes: `[F, K]`, its number of places.
-      max_rounds: an int.
-
-    Yields:
-      After each round the share of the points that moved.
+    A round takes the nearest pairs first; the more often a pair has been split,
+    the farther apart it counts, so that all get their turn. `starts` and
+    `sizes`, `[F, K]`, are the places of each of K siblings, F times. Yields the
+    share of the points that moved, after each round.
     """
     num_families, count = starts.shape
     itself = np.eye(count, dtype=bool)

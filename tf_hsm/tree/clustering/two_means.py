@@ -27,12 +27,9 @@ class TwoMeans:
     """
 
     def __init__(self, points, seed, max_iterations):
-        """Starts with the points in their own order.
+        """Starts with the points `[N, D]` float32 in their own order.
 
-        Args:
-          points: `[N, D]` float32.
-          seed: an int.
-          max_iterations: the most steps of Lloyd's algorithm in a split.
+        A split takes at most `max_iterations` steps of Lloyd's algorithm.
         """
         self.order = np.arange(len(points))
         self.width = points.shape[1]

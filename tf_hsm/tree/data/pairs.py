@@ -22,11 +22,7 @@ class Pairs(NamedTuple):
     counts: np.ndarray
 
     def most_frequent(self, size):
-        """Returns the pairs of the most frequent features, renumbered.
-
-        Args:
-          size: how many features to keep at most.
-        """
+        """Keeps the `size` most frequent features, with numbers from 0 on."""
         totals = np.bincount(self.features, self.counts)
         kept = np.flatnonzero(totals)
         if kept.size > size:
@@ -39,11 +35,9 @@ class Pairs(NamedTuple):
         )
 
     def sampled(self, size, rng):
-        """Returns all pairs of some features, at least one of them.
+        """Returns all pairs of random features, `size` pairs at most.
 
-        Args:
-          size: the most pairs, unless the first feature has more.
-          rng: draws the features.
+        If the first feature has more, it is the only one.
         """
         sizes = np.bincount(self.features)
         order = rng.permutation(sizes.size)
@@ -80,12 +74,7 @@ class PairCounter:
         self._runs = []  # of sorted keys and their counts, the largest first
 
     def add(self, classes, features):
-        """Counts one pair for each two entries.
-
-        Args:
-          classes: `[n]` integers.
-          features: `[n]` integers below 2**32.
-        """
+        """Counts a pair for each entry; features are below 2**32."""
         keys = classes.astype(np.int64) << _FEATURE_BITS
         keys |= features.astype(np.int64)
         self._waiting.append(keys)

@@ -188,11 +188,7 @@ def _check_sets(labels, num_classes):
 
 
 def label_counts(labels, num_classes=None):
-    """Returns how often each class occurs in an array of labels, `[N]`.
-
-    Raises:
-      ValueError: as for `Tree.from_data`.
-    """
+    """Returns how often each class occurs in an array of labels, `[N]`."""
     reader = Reader(num_classes, None, lambda text: None)
     reader.read(labels, None)
     return reader.counts
