@@ -208,15 +208,7 @@ def _functions(model, head, k):
 
 
 def _add_signatures(archive, inputs, model, head, k):
-    """Adds the signatures to an archive.
-
-    Args:
-      archive: an `ExportArchive`.
-      inputs: as `_input_specs` says.
-      model: the model.
-      head: its head.
-      k: how many classes are returned.
-    """
+    """Adds the signatures to an `ExportArchive`."""
     top_k, log_prob, sample, labels = _functions(model, head, k)
     default = archive.add_endpoint("serving_default", top_k, [inputs])
     traced = default.get_concrete_function()

@@ -16,11 +16,9 @@ class BinaryReader:
     """
 
     def __init__(self, file, description):
-        """Begins at the start of a file that was opened with "rb".
+        """Begins at the start of a buffered file that was opened with "rb".
 
-        Args:
-          file: a buffered file.
-          description: the expected format, for messages.
+        `description` is the expected format, for messages.
         """
         self._file = file
         self._description = description
@@ -72,11 +70,7 @@ class BinaryReader:
         return b"".join(parts)[:-1]
 
     def matrix(self, name, rows, columns):
-        """Takes a matrix of float32 behind its shape, which must be as given.
-
-        Returns:
-          `[rows, columns]` float32.
-        """
+        """Takes `[rows, columns]` float32 behind that shape."""
         shape = self.numbers(name, "2q")
         if shape != (rows, columns):
             raise self.error(

@@ -47,11 +47,8 @@ def to_tree(children, root, vectors, side, pinned):
       vectors: `[N - 1 or more, D]`, one for each inner node.
       side: 0 or 1, the child whose probability is sigmoid(vector . x).
       pinned: whether the tree is. That child is then the first one, so that
-        the weights are the vectors themselves, without a change of sign.
-
-    Returns:
-      A `tf_hsm.Tree`, and its weights `[R, D]` in the type of `vectors`; of a
-      pinned tree `[G, D]`. That of one class has no vector and is not pinned.
+        the weights `[G, D]` are the vectors themselves. Otherwise they are
+        `[R, D]`. The tree of one class has no vector and is not pinned.
     """
     num_classes = len(children) + 1
     if num_classes == 1:
@@ -82,13 +79,7 @@ def to_tree(children, root, vectors, side, pinned):
 
 
 def check_finite(name, matrix, error=ValueError):
-    """Raises an error unless the numbers of a matrix are finite.
-
-    Args:
-      name: of the matrix, for the message.
-      matrix: `[rows, columns]`.
-      error: a function from a message to an error.
-    """
+    """Raises an `error` unless all numbers of a matrix are finite."""
     is_bad = ~np.isfinite(matrix)
     if is_bad.any():
         row, column = np.unravel_index(np.argmax(is_bad), matrix.shape)

@@ -80,12 +80,7 @@ def _merge(counts):
     numbers. The queue of leaves begins with the last one; fastText has sorted
     them by count, but the tree is what these rules make of any order.
 
-    Args:
-      counts: `[N]` integers, in class order.
-
-    Returns:
-      The nodes below each inner node, `[N - 1, 2]`, in the numbers of
-      `to_tree`; the last inner node is the root.
+    Returns the `children` of `to_tree`; the last inner node is the root.
     """
     num_classes = len(counts)
     counts = list(counts)

@@ -119,11 +119,7 @@ def _bounded(attribute, names, parts, ends, maximum):
 
 
 def _children(names, points, codes, ends):
-    """Merges the paths of all words into one tree.
-
-    Returns:
-      The nodes below each inner node, `[N - 1, 2]`, and the root, in the
-      numbers of `to_tree`.
+    """Returns the `children` and the `root` of `to_tree`.
 
     Raises:
       ValueError: the paths do not belong to one tree.

@@ -62,8 +62,7 @@ def read_id(token):
 def read_pairs(text, name):
     """Returns the ids and the values of a text such as "3:0.5 42:1.25".
 
-    Raises:
-      ValueError: it is no such text, or has an id twice; calls an id `name`.
+    A ValueError if it is no such text, or has an id, called `name`, twice.
     """
     pairs = [token.partition(":") for token in text.split()]
     ids = [read_id(token) for token, _, _ in pairs]
@@ -82,9 +81,8 @@ def _read_value(token):
 class Ragged:
     """The ids of each example or row, gathered line by line.
 
-    Args:
-      path: of the file, for messages.
-      name: of an id, such as "label".
+    Messages have the `path` of the file and the `name` of an id, such as
+    "label".
     """
 
     def __init__(self, path, name):
@@ -108,12 +106,8 @@ class Ragged:
     def arrays(self, count=None):
         """Returns ids `[...]`, starts `[rows + 1]`, and the number of ids.
 
-        Args:
-          count: the number of ids that the file says; None: the largest one
-            decides.
-
-        Raises:
-          ValueError: an id is out of range; names the line.
+        `count` is the number that the file says; by default the largest id
+        decides. A ValueError names the line of an id that is out of range.
         """
         ids = np.array(self._ids, np.int64)
         starts = np.array(self._starts, np.int64)

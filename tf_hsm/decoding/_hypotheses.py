@@ -64,17 +64,12 @@ def empty(first, beam_width, length):
 def best(hypotheses, log_probs, classes, length, rules, ends_with):
     """Chooses among ended hypotheses and live ones with one class more.
 
-    Args:
-      hypotheses: the `Hypotheses` so far.
-      log_probs: `[batch, beam_width, k]`, with each of k classes more.
-      classes: `[batch, beam_width, k]`, these classes.
-      length: the number of classes of a hypothesis with one class more.
-      rules: the `Rules`.
-      ends_with: a function from classes to whether they end a hypothesis.
+    `classes` and `log_probs`, `[batch, beam_width, k]`, are k classes more for
+    each of the `hypotheses`, which then have `length` classes. `ends_with` is a
+    function from classes to whether they end a hypothesis.
 
-    Returns:
-      The new `Hypotheses`, and the old hypothesis that each one extends or
-      repeats, `[batch, beam_width]`.
+    Returns the new `Hypotheses`, and the old hypothesis that each one extends
+    or repeats, `[batch, beam_width]`.
     """
     ended = hypotheses.of_ended()
     beam_width = ended.shape[1]

@@ -58,15 +58,9 @@ def check_takes_vectors(head):
 
 
 def check_classes(name, values, head):
-    """Returns a class or several as a tuple of ints, each one once.
+    """Returns a class, several or None as a tuple of ints, each one once.
 
-    Args:
-      name: of the argument.
-      values: an integer, or a list of integers; None for none.
-      head: the head, which must have the classes.
-
-    Raises:
-      ValueError: an entry is no class of the head.
+    A ValueError that names the argument if an entry is no class of the head.
     """
     if values is None:
         return ()
@@ -100,9 +94,8 @@ def is_one_of(classes, some):
 def first_classes(start, state):
     """Returns the classes that are read first, `[batch]` int64.
 
-    Args:
-      start: `[batch]` integers, or one for all.
-      state: a nest of tensors `[batch, ...]`.
+    `start` has one class or `[batch]`, and `state` is a nest of tensors
+    `[batch, ...]`.
 
     Raises:
       TypeError: `start` are no integers.
@@ -132,11 +125,7 @@ def first_classes(start, state):
 
 
 def read(step, classes, state):
-    """Calls `step`; returns inputs of the head `[B, width]`, and the new state.
-
-    Raises:
-      ValueError: it returns something else.
-    """
+    """Returns the hidden vectors `[B, width]` and the new state of `step`."""
     result = step(classes, state)
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise ValueError(

@@ -23,11 +23,7 @@ class TrieArrays(NamedTuple):
 
 
 def check_codes(codes):
-    """Returns codes `[N, L]` that users pass, and the length of each path.
-
-    Raises:
-      ValueError: they are no paths; names the item.
-    """
+    """Returns codes `[N, L]` of a user, and the length of each path."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.dtype.kind not in "iu" or not codes.size:
         raise ValueError(
@@ -56,9 +52,7 @@ def check_codes(codes):
 def make(codes, lengths):
     """Returns the `TrieArrays` of what `check_codes` returned.
 
-    Raises:
-      ValueError: the path of an item is the path of another item, or its
-        beginning.
+    A ValueError if the path of an item is that of another, or its beginning.
     """
     # By the first code, then the second; the end of a path, -1, comes first.
     order = np.lexsort(codes.T[::-1])

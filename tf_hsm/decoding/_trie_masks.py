@@ -8,12 +8,9 @@ _NONE = -1
 class NodeMask:
     """A mask for all entries of a batch, or one for each entry.
 
-    Args:
-      spans: `[V, 2]`, see `TrieArrays`.
-      allowed: `[...]` or `[batch, ...]`, the allowed items as `count` reads
-        them.
-      count: a function from `allowed` and ranks `[batch, ...]` to the numbers
-        of allowed items of lower ranks: `count_booleans` or `count_listed`.
+    `spans [V, 2]` are those of `TrieArrays`. `count` is `count_booleans` or
+    `count_listed`: a function from `allowed`, `[...]` or `[batch, ...]`, and
+    ranks `[batch, ...]` to the numbers of allowed items of lower ranks.
     """
 
     def __init__(self, spans, allowed, count):
@@ -41,12 +38,10 @@ def count_booleans(before, ranks):
 
 
 def count_listed(items, ranks):
-    """Counts by bisection, O(log M) for each rank.
+    """Counts by bisection, O(log M) for each of the ranks `[batch, ...]`.
 
-    Args:
-      items: `[batch, M]` int32, the ranks of the allowed items, ascending; N
-        for none.
-      ranks: `[batch, ...]` int32.
+    `items [batch, M]` int32 are the ranks of the allowed items, ascending; N
+    for none.
     """
     shape = tf.shape(ranks)
     counts = tf.searchsorted(items, tf.reshape(ranks, [shape[0], -1]))

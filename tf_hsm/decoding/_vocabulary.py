@@ -108,8 +108,7 @@ def children(trie, mask, nodes):
 def check_constraint(constraint, allowed, head, length, end):
     """Checks the arguments of a decoder that restrict its classes.
 
-    Returns:
-      The `NodeMask`, or None where all items are allowed.
+    Returns the `NodeMask`, or None where all items are allowed.
 
     Raises:
       TypeError: the constraint is no `Trie`.
