@@ -130,16 +130,28 @@ def test_lacks(name, option):
         HEADS[name](**{option: value})
 
 
-QUANTIZED = ["ignored", "no_bias", "several_ignored", "nodes", "several_nodes"]
+QUANTIZED = {
+    "hierarchical": [
+        "ignored",
+        "no_bias",
+        "several_ignored",
+        "nodes",
+        "several_nodes",
+    ],
+    "label_tree": ["ignored", "no_bias"],
+}
 
 
 @pytest.mark.parametrize("given", ["nothing", "mask"])
-@pytest.mark.parametrize("option", QUANTIZED)
-def test_quantized(option, given):
+@pytest.mark.parametrize(
+    "name, option",
+    [(n, o) for n, options in QUANTIZED.items() for o in options],
+)
+def test_quantized(name, option, given):
     """The codes stand for rows, which have the same losses."""
-    head = built("hierarchical", option, dtype="float32")
+    head = built(name, option, dtype="float32")
     head.quantize("int8")
-    plain = built("hierarchical", option)
+    plain = built(name, option)
     plain.kernel.assign(head.kernel.numpy())
     if plain.bias is not None:
         plain.bias.assign(head.bias)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import heads_by_name
 from tests.support.pairs import all_pairs
 
 N, WIDTH = 300, 65
@@ -64,39 +65,36 @@ def test_answers_and_files(mode, name, optimizer, tmp_path):
     loss = model.evaluate(X, Y, verbose=0)[0]
     np.testing.assert_allclose(loss, -after[np.arange(40), Y].mean(), rtol=1e-5)
 
+    def check(other):
+        np.testing.assert_array_equal(other.log_probs(hidden(model)), after)
+
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(
-        loaded.layers[-1].log_probs(hidden(model)), after
-    )
+    check(loaded.layers[-1])
     np.testing.assert_allclose(loaded.evaluate(X, Y, verbose=0)[0], loss)
     model.save_weights(tmp_path / "model.weights.h5")
-    config = keras.models.clone_model(model)
-    config.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_array_equal(
-        config.layers[-1].log_probs(hidden(model)), after
-    )
+    clone = keras.models.clone_model(model)
+    clone.load_weights(tmp_path / "model.weights.h5")
+    check(clone.layers[-1])
     # Files hold the codes alone, and what their rows stand for.
     store = {}
     head.save_own_variables(store)
     assert sum(np.asarray(v).nbytes for v in store.values()) == 16 + sum(
         np.asarray(v).nbytes for v in head.variables
     )
-    path = tf.train.Checkpoint(head=head).save(tmp_path / "checkpoint")
-    other = type(head).from_config(head.get_config())
-    other(hidden(model))
-    found = tf.train.Checkpoint(head=other).restore(path)
-    found.assert_consumed()
-    np.testing.assert_array_equal(other.log_probs(hidden(model)), after)
-    path = tf_hsm.distribute.checkpoint(head).save(tmp_path / "by_device")
-    other = type(head).from_config(head.get_config())
-    other(hidden(model))
-    tf_hsm.distribute.checkpoint(other).restore(path).assert_consumed()
-    np.testing.assert_array_equal(other.log_probs(hidden(model)), after)
+    for checkpoint_of in (
+        lambda head: tf.train.Checkpoint(head=head),
+        tf_hsm.distribute.checkpoint,
+    ):
+        path = checkpoint_of(head).save(tmp_path / "checkpoint")
+        other = type(head).from_config(head.get_config())
+        other(hidden(model))
+        checkpoint_of(other).restore(path).assert_consumed()
+        check(other)
 
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
-def test_keras_quantizes_the_model(mode, tmp_path):
+def test_keras_quantizes_the_model(mode):
     model, head = trained(LAYERS["two levels"])
     size = sum(v.shape.num_elements() * 4 for v in [head.kernel])
     model.quantize(mode)
@@ -109,35 +107,32 @@ def test_keras_quantizes_the_model(mode, tmp_path):
     # 65 columns have two scales in 4 bits.
     assert bytes_now / size < (0.27 if mode == "int8" else 0.17)
     assert not any(v.name == "kernel" for v in head.variables)
-    found = model.predict(X, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(X, verbose=0), found)
-    np.testing.assert_array_equal(
-        loaded.layers[-1].log_probs(found), head.log_probs(found)
-    )
 
 
-def test_label_trees_and_embeddings():
-    tree = tf_hsm.Tree.two_level(N)
-    head = tf_hsm.layers.LabelTree(tree, kernel_initializer="normal")
-    head(X)
-    floats = head.kernel.numpy()
-    head.quantize("int8")
-    rows = tf.Variable(head.kernel.numpy())
-    np.testing.assert_array_equal(
-        head.top_k(X, 5).classes,
-        tf_hsm.label_tree_top_k(rows, head.bias, X, tree, 5).classes,
+@pytest.mark.parametrize(
+    "name, mode",
+    [
+        ("LabelTree", "int8"),
+        ("EmbeddingSoftmax", "int8"),
+        ("EmbeddingSoftmax", "int4"),
+    ],
+)
+def test_other_layers(name, mode):
+    """Their answers are the answers of the decoded rows."""
+    head, twin = (
+        heads_by_name.built(name, kernel_initializer="zeros") for _ in "ab"
     )
-    assert abs(rows.numpy() - floats).max() > 0
-    head = tf_hsm.layers.EmbeddingSoftmax(
-        tree, num_embeddings=20, width=16, kernel_initializer="normal"
-    )
-    ids = np.arange(20)
-    head(ids)
-    before = head.log_probs(ids).numpy()
-    head.quantize("int8")
-    assert 0 < abs(head.log_probs(ids).numpy() - before).max() < 0.01
+    x = heads_by_name.inputs(name)
+    before, rows = head.top_k(x, 3), head.kernel.numpy()
+    head.quantize(mode)
+    twin.kernel.assign(head.kernel.numpy())
+    assert abs(twin.kernel.numpy() - rows).max() > 0
+    np.testing.assert_allclose(head.log_probs(x), twin.log_probs(x), rtol=1e-5)
+    found = head.top_k(x, 3)
+    np.testing.assert_array_equal(found.classes, twin.top_k(x, 3).classes)
+    head.kernel.keep(rows)
+    found = head.top_k(x, 3, rescore=heads_by_name.NUM_CLASSES)
+    np.testing.assert_array_equal(found.classes, before.classes)
 
 
 def test_an_export_serves_the_codes(tmp_path):
@@ -205,16 +200,6 @@ def test_an_error_changes_nothing():
     head.quantize("int8")
 
 
-def test_labels_at_inner_nodes():
-    tree = tf_hsm.Tree.two_level(N)
-    model, head = trained(LAYERS["two levels"], node_labels=True)
-    model.quantize("int8", filters=lambda layer: layer is head)
-    loss = model.evaluate(X, Y, verbose=0)[0]
-    log_probs = head.log_probs(hidden(model), nodes=True).numpy()
-    assert log_probs.shape[1] == tree.num_rows
-    assert loss == pytest.approx(-log_probs[np.arange(40), Y].mean(), rel=1e-5)
-
-
 def test_a_tied_embedding_must_keep_floats(tmp_path):
     tokens = keras.Input([], dtype="int32")
     embedding = keras.layers.Embedding(N, 8)
@@ -267,10 +252,13 @@ def test_what_needs_rows_of_floats():
     )
     head(X)
     head.quantize("int8")
-    with pytest.raises(ValueError, match="an embedding is not possible"):
-        head.embed(np.arange(5))
-    with pytest.raises(ValueError, match="grow is not possible"):
-        head.grow(N + 5)
+    for words, ask in {
+        "an embedding": lambda: head.embed(np.arange(5)),
+        "grow": lambda: head.grow(N + 5),
+        "rescore": lambda: head.top_k(X, 3, rescore=9),
+    }.items():
+        with pytest.raises(ValueError, match=f"{words} is not possible"):
+            ask()
 
 
 @pytest.mark.parametrize(
@@ -341,29 +329,3 @@ def test_loading_weights_drops_the_original_rows(cls, tmp_path):
     np.testing.assert_array_equal(
         head.top_k(X, 3)[1], other_head.top_k(X, 3)[1]
     )
-
-
-def test_original_rows_of_other_layers():
-    tree = tf_hsm.Tree.two_level(N)
-    head = tf_hsm.layers.LabelTree(tree, kernel_initializer="normal")
-    head(X)
-    expected, rows = head.top_k(X, 3), head.kernel
-    head.quantize("int8")
-    head.kernel.keep(rows)
-    found = head.top_k(X, 3, rescore=N)
-    np.testing.assert_array_equal(found.classes, expected.classes)
-    head = tf_hsm.layers.EmbeddingSoftmax(
-        tree, num_embeddings=20, width=16, kernel_initializer="normal"
-    )
-    ids = np.arange(20)
-    head(ids)
-    expected, rows = head.top_k(ids, 3), head.kernel.numpy()
-    head.quantize("int4")
-    head.kernel.keep(rows)
-    found = head.top_k(ids, 3, rescore=N)
-    np.testing.assert_array_equal(found.classes, expected.classes)
-    head = tf_hsm.layers.AdaptiveSoftmax(N, cutoffs=[40, 120])
-    head(X)
-    head.quantize("int8")
-    with pytest.raises(ValueError, match="rescore is not possible"):
-        head.top_k(X, 3, rescore=9)
