@@ -16,8 +16,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import (
-    gpu_forest_cases,
-    gpu_inference_cases,
+    answer_cases,
     masks,
     oracle,
     references,
@@ -26,7 +25,14 @@ from tests.support import (
 from tests.support import inference_reference as reference
 from tests.support.pairs import all_pairs
 from tests.support.places import HERE
-from tests.support.references import FORESTS, NAMES, PINNED, build
+from tests.support.references import (
+    FORESTS,
+    NAMES,
+    PINNED,
+    all_starts,
+    build,
+)
+from tests.support.top_k_cases import check_top_k, ranked, some_k, tied
 from tf_hsm import hierarchical_softmax_log_prob as log_prob
 from tf_hsm import hierarchical_softmax_log_probs as log_probs
 from tf_hsm import hierarchical_softmax_sample as sample
@@ -43,23 +49,6 @@ def random_arguments(tree, batch=7, width=5, dtype=np.float32, make=np.array):
     return make(problem.weights), make(problem.biases), problem.inputs
 
 
-def random_starts(tree, batch, dtype):
-    """Log-probabilities of the roots, `[batch, roots]`; None for a tree."""
-    if tree.num_roots == 1:
-        return None
-    return references.random_starts(tree, batch, dtype)
-
-
-def all_starts(tree, batch, dtype):
-    """Returns a list: no log-probabilities of roots, and random ones."""
-    starts = random_starts(tree, batch, dtype)
-    return [None] if starts is None else [None, starts]
-
-
-def some_k(tree):
-    return sorted({1, min(5, tree.num_classes), tree.num_classes})
-
-
 @pytest.mark.parametrize(
     "name, dtype, shape, nodes, parameter, graph, has_starts",
     all_pairs(
@@ -74,18 +63,18 @@ def some_k(tree):
 )
 def test_log_probs(name, dtype, shape, nodes, parameter, graph, has_starts):
     has_starts = has_starts and name in FORESTS
-    gpu_inference_cases.check_log_probs(
+    answer_cases.check_log_probs(
         HERE, name, shape, dtype, nodes, parameter, graph, has_starts
     )
 
 
 def test_a_chain_of_10000_levels():
-    gpu_inference_cases.check_log_probs(
+    answer_cases.check_log_probs(
         HERE, "chain_10000", (3, 5), np.float32, nodes=False
     )
     tree = build("chain_10000")
     for k in (1, 300, 10_001):
-        check_top_k(tree, random_arguments(tree, batch=2), k)
+        check_sorted(tree, random_arguments(tree, batch=2), k)
 
 
 @pytest.mark.parametrize("scale", [30.0, 1e4])
@@ -99,8 +88,8 @@ def test_large_logits(name, scale):
     want, bound = reference.node_log_probs(tree, problem)
     values = log_probs(*arguments, tree, nodes=True)
     reference.assert_near(values, want, bound)
-    for k in some_k(tree):
-        check_top_k(tree, arguments, k)
+    for k in some_k(HERE, tree):
+        check_sorted(tree, arguments, k)
 
 
 @pytest.mark.parametrize("name", trees.KINDS)
@@ -175,101 +164,39 @@ def test_given_classes(name, dtype, nodes, label_dtype):
             np.testing.assert_array_equal(actual, picked)
 
 
-def ranked(values, k, mask, bounds=None):
-    """The best values and classes of each row, -inf and -1 for no class."""
-    found = np.full([len(values), k], -np.inf), np.full([len(values), k], -1)
-    for i, row in enumerate(values):
-        classes = reference.ranking(row)
-        classes = classes[np.broadcast_to(mask, values.shape)[i, classes]]
-        if bounds is not None:
-            keys = np.fmax(row[classes], -np.inf)
-            least = np.fmax(bounds[i], np.finfo(values.dtype).min)
-            classes = classes[keys >= least]
-        classes = classes[:k]
-        found[0][i, : classes.size] = row[classes]
-        found[1][i, : classes.size] = classes
-    return found
-
-
-def check_top_k(tree, arguments, k, mask=True, least=None, **options):
-    """The result has the bits and the order of a sort of all classes.
-
-    Args:
-        tree: A tree or a forest.
-        arguments: Weights, biases and inputs.
-        k: How many classes.
-        mask: The allowed ones, `[N]` or `[B, N]`.
-        least: Those below are left out.
-        **options: Options that say the same.
-    """
-    starts = options.get("root_log_probs")
-    values = log_probs(*arguments, tree, root_log_probs=starts).numpy()
+def check_sorted(tree, arguments, k, least=None, **options):
+    """The result has the bits and the order of a sort of all classes."""
+    values = log_probs(*arguments, tree).numpy()
     found = top_k(*arguments, tree, k, **options)
-    assert found.classes.dtype == tf.int64
-    for one, other in zip(found, ranked(values, k, mask, least), strict=True):
+    for one, other in zip(found, ranked(values, k, bounds=least), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def tied(kind, weights, biases, x):
-    """Arguments by which many classes are equal, or none is."""
-    rng = np.random.default_rng(0)
-    if kind == "zero":
-        return 0 * weights, 0 * biases, x
-    if kind == "equal rows":
-        which = rng.integers(min(2, len(weights)), size=len(weights))
-        return weights[which], biases[which], x
-    if kind == "integers":
-        whole = rng.integers(-1, 2, size=weights.shape).astype(weights.dtype)
-        return whole, None, np.round(2 * x)
-    return weights, biases, x
+LIMITS = [None, "bounds", "threshold"]
+TIES = [None, "zero", "equal rows", "integers"]
+CHANCES = [None, 0.0, 0.05, 0.5, 1.0]
+LISTS = ["shared", "of each"]
 
 
 @pytest.mark.parametrize(
     "name, dtype, limit, ties, chance, lists, parameter, batch",
-    all_pairs(
-        NAMES,
-        DTYPES,
-        [None, "bounds", "threshold"],
-        [None, "zero", "equal rows", "integers"],
-        [None, 0.0, 0.05, 0.5, 1.0],
-        ["shared", "of each"],
-        KINDS,
-        [7, 40],
-    ),
+    all_pairs(NAMES, DTYPES, LIMITS, TIES, CHANCES, LISTS, KINDS, [7, 40]),
 )
 def test_top_k(name, dtype, limit, ties, chance, lists, parameter, batch):
-    tree = build(name)
-    arguments = tied(ties, *random_arguments(tree, batch, dtype=dtype))
-    weights, biases, x = arguments
-    arguments = (
-        parameter(weights),
-        None if biases is None else parameter(biases),
-        x,
-    )
-    mask, options = np.ones([1, tree.num_classes], bool), {}
-    if chance is not None:
-        size = 1 if lists == "shared" else batch
-        mask = masks.random_mask(tree, chance, size)
-        options["allowed"] = masks.lists_of(mask)
-    for starts in all_starts(tree, batch, dtype):
-        options["root_log_probs"] = starts
-        bounds = None
-        if limit is not None:
-            # At a good class, above the best, below the worst, at none.
-            values = log_probs(*arguments, tree, root_log_probs=starts).numpy()
-            at = np.arange(batch)
-            bounds = np.sort(values)[at, -1 - at % min(12, tree.num_classes)]
-            bounds[1::4] = values[1::4].max(-1) + 1e-2
-            bounds[2::4] = values[2::4].min(-1) - 1
-            bounds[[3, 4, 5]] = np.nan, -np.inf, np.inf
-        if limit == "bounds":
-            options["bounds"] = bounds
-        elif limit == "threshold":
-            # Between probabilities, not at one, whose logarithm rounds.
-            bounds = np.nan_to_num(bounds.astype(np.float64)) - 1e-3
-            options["threshold"] = np.exp(np.minimum(bounds, 1))
-        for k in some_k(tree):
-            check_top_k(tree, arguments, k, mask, bounds, **options)
+    check_top_k(HERE, name, dtype, limit, ties, chance, lists, parameter, batch)
+
+
+@pytest.mark.parametrize(
+    "name, dtype, limit, ties, chance, lists, parameter",
+    all_pairs(
+        list(trees.CATALOGUE), DTYPES, LIMITS, TIES, CHANCES, LISTS, KINDS
+    ),
+)
+def test_top_k_of_label_trees(
+    name, dtype, limit, ties, chance, lists, parameter
+):
+    options = chance, lists, parameter
+    check_top_k(HERE, name, dtype, limit, ties, *options, sigmoids=True)
 
 
 def test_one_threshold_for_all_inputs():
@@ -279,8 +206,8 @@ def test_one_threshold_for_all_inputs():
     threshold = np.median(np.exp(log_probs(*arguments, TREE))) * (1 - 1e-9)
     bounds = np.full(6, np.log(threshold))
     for given in (threshold, tf.constant(threshold), np.full(6, threshold)):
-        check_top_k(TREE, arguments, 60, True, bounds, threshold=given)
-    check_top_k(TREE, arguments, 3, threshold=0.0)
+        check_sorted(TREE, arguments, 60, bounds, threshold=given)
+    check_sorted(TREE, arguments, 3, threshold=0.0)
 
     def run(inputs, threshold):
         return top_k(weights, biases, inputs, TREE, 5, threshold=threshold)
@@ -320,16 +247,28 @@ def test_best_by_the_reference(name, dtype):
 
 
 @pytest.mark.parametrize(
-    "name, ties, beam_width",
-    all_pairs([*trees.CATALOGUE, *PINNED], [None, "integers"], [1, 3]),
+    "name, ties, beam_width, sigmoids",
+    all_pairs(
+        [*trees.CATALOGUE, *PINNED], [None, "integers"], [1, 3], [False, True]
+    ),
 )
-def test_beams(name, ties, beam_width):
+def test_beams(name, ties, beam_width, sigmoids):
     """Classes, and how many nodes were left out, as by a search in Python."""
     tree = build(name)
-    arguments = tied(ties, *random_arguments(tree, batch=4))
-    nodes = log_probs(*arguments, tree, nodes=True).numpy()
-    for k in some_k(tree):
-        found = top_k(
+    problem = tied(ties, references.random_problem(tree, 4, 5, np.float32))
+    arguments = answer_cases.arguments_of(HERE, problem)
+    if sigmoids and not tree.pinned:
+        weights, biases, inputs = arguments
+        rows = np.tile(np.arange(tree.num_rows), [4, 1])
+        nodes = tf_hsm.label_tree_log_prob(
+            weights, biases, rows, inputs, tree, nodes=True
+        ).numpy()
+        search = tf_hsm.label_tree_top_k
+    else:
+        nodes = log_probs(*arguments, tree, nodes=True).numpy()
+        search = top_k
+    for k in some_k(HERE, tree):
+        found = search(
             *arguments, tree, k, beam_width=beam_width, return_pruned=True
         )
         for i, row in enumerate(nodes):
@@ -353,7 +292,7 @@ def test_nothing_pruned_is_exact(name, allowed):
     """Some of the examples with something pruned are inexact."""
     tree = build(name)
     arguments = random_arguments(tree, batch=300)
-    options = {"root_log_probs": random_starts(tree, 300, np.float32)}
+    options = {"root_log_probs": all_starts(tree, 300, np.float32)[-1]}
     if allowed:
         mask = masks.random_mask(tree, allowed, 1)
         options["allowed"] = masks.lists_of(mask)
@@ -411,7 +350,7 @@ def test_nan(name, kind, beam_width):
         assert np.isnan(values[2]).all()
         unspoilt = log_probs(*whole, tree)[others]
         np.testing.assert_array_equal(values[others], unspoilt)
-    for k in some_k(tree):
+    for k in some_k(HERE, tree):
         found = top_k(
             *arguments, tree, k, beam_width=beam_width, return_pruned=True
         )
@@ -466,7 +405,7 @@ def test_roots_of_no_probability():
     """They come last without bounds, and never with them or as draws."""
     forest = build("below three_levels")
     arguments = random_arguments(forest, 9)
-    starts = random_starts(forest, 9, np.float32)
+    starts = references.random_starts(forest, 9, np.float32)
     starts[:, 0] = -np.inf
     n = forest.num_classes
     is_left = references.roots_of_rows(forest)[forest.class_rows] != 0
@@ -490,7 +429,7 @@ def test_roots_of_no_probability():
 
 def test_one_root_may_have_log_probs():
     """A tree's is added to all of it."""
-    gpu_forest_cases.check_one_root(HERE)
+    answer_cases.check_one_root(HERE)
     arguments = random_arguments(TREE, 5)
     starts = np.linspace(-3, 0, 5, dtype="f")[:, np.newaxis]
     draws = sample(*arguments, TREE, 9, seed=1, root_log_probs=starts)
@@ -498,15 +437,16 @@ def test_one_root_may_have_log_probs():
 
 
 @pytest.mark.parametrize(
-    "shape, kind, graph, allowed",
+    "shape, kind, graph, allowed, restricted",
     all_pairs(
         [([], 7), ([0], 7), ([3, 2], 7), ([6], 0), ([2, 3], 1)],
         [tf.constant, tf.Variable, keras.Variable],
         [False, True],
         [False, True],
+        [{}, {"top_k": 3}, {"top_p": 0.5}],
     ),
 )
-def test_shapes(shape, kind, graph, allowed):
+def test_shapes(shape, kind, graph, allowed, restricted):
     """Any leading shape and width, in graphs that do not know them."""
     leading, width = shape
     batch = int(np.prod(leading))
@@ -529,7 +469,8 @@ def test_shapes(shape, kind, graph, allowed):
             log_prob(weights, biases, classes, *given[2:], **options),
             *top_k(*given, k, **options),
             *top_k(*given, k, **beam),
-            sample(*given, 3, seed=1, **options),
+            sample(*given, 3, seed=1, **options, **restricted),
+            sample(*given, k - 4, seed=[k, 4], **restricted),
         ], dw
 
     want, dw = run(tf.constant(x), classes, lists, tf.constant(4))
@@ -582,6 +523,7 @@ def test_static_shapes():
             *top_k(*given, k),
             log_probs(w, b, inputs, forest, root_log_probs=starts),
             top_k(w, b, inputs, forest, 2, bounds=starts[..., 0]).classes,
+            sample(*given, 5),
         )
 
     shapes = [list(s.shape) for s in run.get_concrete_function().outputs]
@@ -593,6 +535,7 @@ def test_static_shapes():
         *(known, known, [None, 4], unknown, unknown),
         [None, 4, forest.num_classes],
         [None, 4, 2],
+        [None, 4, 5],
     ]
 
 
@@ -608,8 +551,9 @@ def test_inputs_of_another_type(dtype, inputs_dtype):
             values = log_probs(weights, biases, inputs, TREE)
         dx = tf.cast(tape.gradient(values, inputs), inputs_dtype)
         best = top_k(weights, biases, inputs, TREE, 60)
+        draws = sample(weights, biases, inputs, TREE, 9, seed=1)
         assert values.dtype == best.log_probs.dtype == oracle.accumulator(dtype)
-        results.append([values, dx, *best])
+        results.append([values, dx, *best, draws])
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
 

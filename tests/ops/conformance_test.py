@@ -13,8 +13,14 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import oracle, references, trees
-from tests.support.evaluation import assert_within, check_loss, dense, evaluate
+from tests.support.evaluation import (
+    check_loss,
+    check_random_loss,
+    dense,
+    evaluate,
+)
 from tests.support.pairs import all_pairs
+from tests.support.places import HERE
 from tests.support.references import NAMES, build
 from tests.support.training import COUNT, after_loss, check_steps, in_place
 from tests.support.update_rules import OPTIMIZERS
@@ -36,16 +42,9 @@ SMOOTHED = [(0.0, False), (0.25, False), (0.25, True), (1.0, True)]
 WAYS = {"in place": in_place, "from a state": after_loss, "looked up": None}
 
 
-def random_problem(tree, shape, dtype, smoothed=SMOOTHED[0], has_biases=True):
-    """A problem with label smoothing."""
-    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
-    share, to_prior = smoothed
-    structure = getattr(tree, "structure", tree)
-    return problem.replace(
-        label_smoothing=share,
-        smoothing_prior=oracle.random_prior(structure) if to_prior else None,
-        biases=problem.biases if has_biases else None,
-    )
+def random_problem(tree, shape, dtype, *smoothed):
+    """A problem whose shape is its seed."""
+    return references.random_problem(tree, *shape, dtype, sum(shape), *smoothed)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +60,17 @@ def random_problem(tree, shape, dtype, smoothed=SMOOTHED[0], has_biases=True):
     ),
 )
 def test_ops(name, dtype, form, smoothed, nodes, graph, ignore_class):
-    tree, (shape, has_biases) = build(name), form
-    labelled = trees.OfRows(tree) if nodes else tree
-    problem = random_problem(labelled, shape, dtype, smoothed, has_biases)
-    ignored = [] if ignore_class is None else np.ravel(ignore_class)
-    for i, label in enumerate(ignored):
-        problem.labels[i :: 3 * len(ignored)] = label
-    check_loss(
-        tree, problem, nodes=nodes, graph=graph, ignore_class=ignore_class
+    shape, has_biases = form
+    check_random_loss(
+        HERE,
+        name,
+        shape,
+        dtype,
+        smoothed,
+        has_biases=has_biases,
+        nodes=nodes,
+        graph=graph,
+        ignore_class=ignore_class,
     )
 
 
@@ -76,37 +78,23 @@ def test_ops(name, dtype, form, smoothed, nodes, graph, ignore_class):
     "nodes, dtype", zip([False, True] * 2, DTYPES, strict=True)
 )
 def test_a_chain_of_10000_levels(nodes, dtype):
-    tree = build("chain_10000")
-    labelled = trees.OfRows(tree) if nodes else tree
-    check_loss(tree, random_problem(labelled, (3, 5), dtype), nodes=nodes)
+    check_random_loss(HERE, "chain_10000", (3, 5), dtype, nodes=nodes)
 
 
 @pytest.mark.parametrize(
-    "leading_shape, graph, has_biases, parameter",
-    all_pairs(
-        [[], [6], [2, 3], [0], [3, 0]],
-        [False, True],
-        [True, False],
-        [tf.constant, tf.Variable],
-    ),
+    "leading_shape, graph, has_biases",
+    all_pairs([[], [6], [2, 3], [0], [3, 0]], [False, True], [True, False]),
 )
-def test_leading_shapes(leading_shape, graph, has_biases, parameter):
-    shape = int(np.prod(leading_shape)), 7
-    problem = random_problem(
-        build("random"), shape, np.float64, has_biases=has_biases
-    )
-    result = evaluate(
-        loss,
-        build("random"),
-        problem,
-        parameter=parameter,
-        leading_shape=leading_shape,
+def test_leading_shapes(leading_shape, graph, has_biases):
+    check_random_loss(
+        HERE,
+        "random",
+        (int(np.prod(leading_shape)), 7),
+        np.float64,
+        has_biases=has_biases,
         graph=graph,
+        leading_shape=leading_shape,
     )
-    assert result.loss.shape == leading_shape
-    assert result.dx.shape == [*leading_shape, 7]
-    expected = oracle.hierarchical_softmax(build("random"), problem)
-    assert_within(dense(result), *expected)
 
 
 @pytest.mark.parametrize("scale", [100.0, 1e4])

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import inference_reference, trees
 from tests.support import label_tree_reference as reference
+from tests.support import trees
 from tests.support.pairs import all_pairs
 from tests.support.update_rules import OPTIMIZERS
 
@@ -229,86 +229,6 @@ def test_weights_of_losses():
         np.testing.assert_allclose(end, ends[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", trees.CATALOGUE)
-def test_predictions(name):
-    """Given labels, the k best, and those above a threshold."""
-    tree = trees.CATALOGUE[name]()
-    parameters = random_parameters(tree)
-    expected = reference.label_log_probs(*parameters, tree)
-    every = np.broadcast_to(np.arange(tree.num_classes), expected.shape)
-    variables = [tf.Variable(p) for p in parameters[:2]]
-    given = tf_hsm.label_tree_log_prob(*variables, every, parameters[2], tree)
-    np.testing.assert_allclose(given, expected, rtol=1e-10)
-    # To the bit: those of one search and of all labels are one kernel's.
-    given = given.numpy()
-    ranked = np.argsort(-given, axis=1, kind="stable")
-    for k in {1, min(5, tree.num_classes), tree.num_classes}:
-        found = tf_hsm.label_tree_top_k(*variables, parameters[2], tree, k)
-        np.testing.assert_array_equal(found.classes, ranked[:, :k])
-        np.testing.assert_array_equal(
-            found.log_probs, np.take_along_axis(given, ranked[:, :k], 1)
-        )
-    # Between two probabilities, not at one, whose logarithm rounds.
-    threshold = np.exp(np.median(given)) * (1 - 1e-9)
-    found = tf_hsm.label_tree_top_k(
-        *parameters, tree, tree.num_classes, threshold=threshold
-    )
-    for row, log_probs in zip(found.classes.numpy(), given, strict=True):
-        above = np.flatnonzero(np.exp(log_probs) >= threshold)
-        assert set(row[row >= 0]) == set(above)
-        assert (row[len(above) :] == -1).all()
-
-
-def test_threshold_of_each_input():
-    tree = trees.CATALOGUE["two_level_100"]()
-    parameters = random_parameters(tree, np.float32)
-    thresholds = np.geomspace(1e-6, 1, 9)
-    log_probs = reference.label_log_probs(*parameters, tree)
-    wanted = np.sum(np.exp(log_probs) >= thresholds[:, np.newaxis], axis=1)
-    assert wanted[0] > wanted[-1] == 0
-    for given in (thresholds, tf.constant(thresholds, tf.float32)):
-        found = tf_hsm.label_tree_top_k(*parameters, tree, 100, threshold=given)
-        counts = np.sum(found.classes.numpy() >= 0, axis=1)
-        np.testing.assert_array_equal(counts, wanted)
-
-
-@pytest.mark.parametrize(
-    "name, chance, is_shared, threshold",
-    all_pairs([*trees.CATALOGUE], [0, 0.05, 0.6], [True, False], [None, 1e-3]),
-)
-def test_allowed_labels(name, is_shared, chance, threshold):
-    """The order of a sort of the allowed ones; nothing where none is left."""
-    tree = trees.CATALOGUE[name]()
-    parameters = random_parameters(tree)
-    expected = reference.label_log_probs(*parameters, tree)
-    rng = np.random.default_rng(1)
-    mask = rng.random(expected.shape) < chance
-    if is_shared:
-        mask[:] = mask[0]
-        allowed = mask[0]
-    else:
-        allowed = tf.ragged.constant(
-            [np.flatnonzero(row).tolist() for row in mask], dtype=tf.int64
-        )
-    wanted = mask & (np.exp(expected) >= (threshold or 0))
-    for k in {1, min(4, tree.num_classes), tree.num_classes}:
-        found = tf_hsm.label_tree_top_k(
-            *parameters, tree, k, threshold=threshold, allowed=allowed
-        )
-        for i, row in enumerate(wanted):
-            classes = np.flatnonzero(row)
-            classes = classes[np.argsort(-expected[i, classes])][:k]
-            none = k - classes.size
-            np.testing.assert_array_equal(
-                found.classes[i], np.append(classes, [-1] * none)
-            )
-            np.testing.assert_allclose(
-                found.log_probs[i],
-                np.append(expected[i, classes], [-np.inf] * none),
-                rtol=1e-10,
-            )
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_far_logits(dtype):
     """Losses and gradients stay finite where probabilities are 0 and 1."""
@@ -354,49 +274,3 @@ def test_nodes(name):
         tf_hsm.label_tree_log_prob(weights, biases, labels, inputs, tree),
         found.numpy()[:, tree.class_rows],
     )
-
-
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_log_prob_of_allowed_labels(is_shared):
-    """Another label has the log-probability minus infinity."""
-    tree = tf_hsm.Tree.two_level(30)
-    parameters = random_parameters(tree)
-    weights, biases, inputs = parameters
-    expected = reference.label_log_probs(*parameters, tree)
-    lists = np.random.default_rng(1).integers(-1, 30, size=[len(inputs), 8])
-    if is_shared:
-        lists[:] = lists[0]
-    mask = np.array([np.isin(np.arange(30), its) for its in lists])
-    assert mask.any() and not mask.all()
-    found = tf_hsm.label_tree_log_prob(
-        weights,
-        biases,
-        np.tile(np.arange(30), [len(inputs), 1]),
-        inputs,
-        tree,
-        allowed=lists[0] if is_shared else lists,
-    )
-    wanted = np.where(mask, expected, -np.inf)
-    np.testing.assert_allclose(found, wanted, rtol=1e-10)
-
-
-@pytest.mark.parametrize("beam_width", [1, 3])
-@pytest.mark.parametrize("name", trees.CATALOGUE)
-def test_beams(name, beam_width):
-    """Labels, and how many nodes were left out, as by a search in Python."""
-    tree = trees.CATALOGUE[name]()
-    parameters = random_parameters(tree, batch=4)
-    nodes = node_log_probs(*parameters, tree)
-    for k in sorted({1, min(5, tree.num_classes), tree.num_classes}):
-        found = tf_hsm.label_tree_top_k(
-            *parameters, tree, k, beam_width=beam_width, return_pruned=True
-        )
-        for i, row in enumerate(nodes):
-            labels, pruned = inference_reference.beam_search(
-                tree, row, k, beam_width
-            )
-            np.testing.assert_array_equal(found.classes[i], labels)
-            assert found.num_pruned[i] == pruned
-            np.testing.assert_allclose(
-                found.log_probs[i], row[tree.class_rows[labels]], rtol=1e-10
-            )

@@ -11,7 +11,14 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import forked
 from tests.support.pairs import all_pairs
-from tests.support.references import build
+from tests.support.places import HERE
+from tests.support.step_cases import (
+    BATCH,
+    KEPT,
+    LABEL_SETS,
+    check_two_steps,
+    kept_state,
+)
 from tests.support.training import (
     assert_near,
     assert_same,
@@ -25,8 +32,7 @@ from tests.support.update_rules import OPTIMIZERS, built
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 TREE = tf_hsm.Tree.balanced(90, [30, 3])
-SHAPE = BATCH, WIDTH = 40, 17
-LABEL_SETS = np.random.default_rng(2).integers(-1, 90, size=(BATCH, 3))
+SHAPE = 40, 17
 
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
@@ -55,24 +61,6 @@ def test_label_trees(rule):
     assert_near(*results, 1e-12)
 
 
-# Trees and options of losses: probabilities that are kept, and that are not
-# for narrow weights; label sets.
-KEPT = {
-    "random": (build("random"), (40, 80), {"label_smoothing": 0.25}),
-    "pinned": (build("pinned huffman_203"), SHAPE, {}),
-    "flat": (build("flat"), SHAPE, {"logit_soft_cap": 2.0, "z_loss": 0.5}),
-    "narrow": (tf_hsm.Tree.flat(30_000), (40, 3), {}),
-    "label_tree": (TREE, SHAPE, {"label_sets": True, "ignore_classes": [-1]}),
-}
-
-
-def kept_state(name, variables, problem):
-    """Runs a loss of KEPT on a problem; returns the state."""
-    tree, _, options = KEPT[name]
-    labels = LABEL_SETS if name == "label_tree" else problem.labels
-    return kept_loss(variables, labels, problem.inputs, tree, **options).state
-
-
 @pytest.mark.parametrize("name, dtype", all_pairs(list(KEPT), DTYPES))
 def test_parameters_that_have_moved(name, dtype):
     """The step is that of the present ones, to the bit."""
@@ -96,20 +84,7 @@ def test_parameters_that_have_moved(name, dtype):
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_state_serves_two_steps(name):
-    """As two losses and two steps do."""
-    tree, shape, _ = KEPT[name]
-    problem = wide_problem(tree, shape)
-    found = []
-    for has_one in (True, False):
-        variables = variables_of(problem)
-        optimizer = built("lazy_adam", variables)
-        state = kept_state(name, variables, problem)
-        step_from(state, variables, problem.upstream, optimizer)
-        if not has_one:
-            state = kept_state(name, variables, problem)
-        step_from(state, variables, -problem.upstream, optimizer, moved=has_one)
-        found.append(states(optimizer, variables))
-    assert_same(*found)
+    check_two_steps(HERE, name)
 
 
 def measure(threads):

@@ -2,7 +2,6 @@
 
 import functools
 
-import keras
 import ml_dtypes
 import numpy as np
 import pytest
@@ -354,46 +353,6 @@ def test_temperatures_beyond_float32(dtype, temperature):
     ).numpy()
     want = [1] if temperature < 1 else [0, 1, 2, 3]
     np.testing.assert_array_equal(np.unique(draws), want)
-
-
-# With each pair of options, type and mode; each shape with all options.
-@pytest.mark.parametrize(
-    "leading, width, graph, dtype, options",
-    [
-        (*shape, bool((i + j) % 2), DTYPES[(i + 2 * j) % 4], options)
-        for i, shape in enumerate(
-            [([], 7), ([0], 7), ([3, 2], 7), ([6], 0), ([2, 3], 1)]
-        )
-        for j, options in enumerate([{}, {"top_k": 3}, {"top_p": 0.5}])
-    ],
-)
-def test_shapes(leading, width, graph, dtype, options):
-    """Any leading shape, width and type, in graphs that do not know shapes."""
-    batch = int(np.prod(leading))
-    problem = oracle.random_problem(HUFFMAN, batch, width, dtype)
-    weights, biases, inputs = arguments_of(problem)
-    weights, biases = keras.Variable(weights.astype("f")), biases.astype("f")
-
-    def run(inputs, count, seed):
-        return sample(
-            weights, biases, inputs, HUFFMAN, count, seed=seed, **options
-        )
-
-    spec = [
-        tf.TensorSpec(None, dtype),
-        *2 * [tf.TensorSpec(None, tf.int64)],
-    ]
-    call = tf.function(run, input_signature=spec) if graph else run
-    for count in (0, 9):
-        want = run(inputs.astype("f"), count, (3, 4)).numpy()
-        shaped = tf.reshape(inputs, [*leading, width])
-        draws = call(shaped, *map(tf.cast, (count, [3, 4]), 2 * [tf.int64]))
-        assert draws.dtype == tf.int64 and draws.shape == [*leading, count]
-        np.testing.assert_array_equal(np.reshape(draws, want.shape), want)
-    static = tf.function(run).get_concrete_function(
-        tf.TensorSpec([None, 4, width], dtype), 5, 1
-    )
-    assert list(static.outputs[0].shape) == [None, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import embedding_training, oracle
+from tests.support import embedding_training
 from tests.support.keras_rules import CASES, make
 from tests.support.pairs import all_pairs
+from tests.support.places import HERE
+from tests.support.step_cases import check_weight_decay
 from tests.support.training import (
     assert_near,
     draw_indices,
@@ -22,7 +24,6 @@ from tests.support.update_rules import OPTIMIZERS
 
 TREE = tf_hsm.Tree.two_level(50)
 PINNED = tf_hsm.Tree.huffman(np.arange(1, 40), pinned=True)
-DECAY = 0.25
 WAYS = [in_place, in_two]
 NEAREST = {"stochastic_rounding": False}
 TOLERANCES = {
@@ -79,9 +80,9 @@ def apply_dense(variables, problem, tree, optimizer):
     optimizer.apply(list(map(tf.convert_to_tensor, gradients)), variables)
 
 
-def decaying(rule, excluded, decay=DECAY):
+def decaying(rule, excluded):
     optimizer = OPTIMIZERS[rule]()
-    optimizer.weight_decay = decay
+    optimizer.weight_decay = 0.25
     optimizer.exclude_from_weight_decay(var_names=excluded)
     return optimizer
 
@@ -89,28 +90,7 @@ def decaying(rule, excluded, decay=DECAY):
 @pytest.mark.parametrize("excluded", EXCLUDED, ids="-".join)
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_decay_of_touched_rows(rule, excluded):
-    """A touched row loses a share of itself; what is excluded loses nothing."""
-    problem = wide_problem(TREE, (5, 9), np.float64)
-    starts = [v.numpy() for v in variables_of(problem, np.float64)]
-    touched = oracle.touched_rows(TREE, problem.labels)
-    others = np.setdiff1d(np.arange(TREE.num_rows), touched)
-    assert len(others) > 0
-    ends = []
-    for decay in (DECAY, None):
-        variables = named(variables_of(problem, np.float64))
-        optimizer = decaying(rule, excluded, decay)
-        optimizer.build(variables)
-        in_place(variables, problem, TREE, optimizer)
-        ends.append([v.numpy() for v in variables])
-    rate = float(optimizer.learning_rate)
-    for variable, start, mine, plain in zip(
-        variables, starts, *ends, strict=True
-    ):
-        share = 0 if variable.name in excluded else rate * DECAY
-        np.testing.assert_allclose(
-            plain[touched] - mine[touched], share * start[touched], 0, 1e-14
-        )
-        np.testing.assert_array_equal(mine[others], start[others])
+    check_weight_decay(HERE, rule, excluded)
 
 
 @pytest.mark.parametrize(

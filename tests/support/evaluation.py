@@ -137,6 +137,9 @@ def check_loss(
         assert result.loss.dtype == oracle.accumulator(dtype)
         assert result.dx.dtype == problem.inputs.dtype
         assert result.loss.device.endswith(place.device)
+        shape = options.get("leading_shape", [len(problem.labels)])
+        assert result.loss.shape == shape
+        assert result.dx.shape == [*shape, problem.inputs.shape[1]]
         actual = dense(result)
         assert_within(actual, expected, bound)
         assert not actual.loss[is_ignored].any()
@@ -149,6 +152,53 @@ def check_loss(
             np.testing.assert_array_equal(slices.indices, rows)
             assert len(slices.values) == len(rows)
             assert slices.dense_shape[0] == len(problem.weights)
+
+
+def check_random_loss(
+    place,
+    name,
+    shape,
+    dtype,
+    smoothed=(0.0, False),
+    *,
+    has_biases=True,
+    nodes=False,
+    ignore_class=None,
+    **options,
+):
+    """Asserts what `check_loss` does, of a random problem.
+
+    Args:
+        place: A `Place`.
+        name: One of `references.NAMES`.
+        shape: The number of inputs and their width.
+        dtype: The type of inputs and weights.
+        smoothed: The share of label smoothing, and whether to a random prior.
+        has_biases: Whether there are biases.
+        nodes: Whether labels are rows.
+        ignore_class: A label, or several, that some inputs have.
+        **options: The options of `evaluate`.
+    """
+    tree = references.build(name)
+    problem = references.random_problem(
+        trees.OfRows(tree) if nodes else tree,
+        *shape,
+        dtype,
+        sum(shape),
+        smoothed,
+        has_biases,
+    )
+    ignored = [] if ignore_class is None else np.ravel(ignore_class)
+    for i, label in enumerate(ignored):
+        problem.labels[i :: 3 * len(ignored)] = label
+    check_loss(
+        tree,
+        problem,
+        nodes=nodes,
+        ignore_class=ignore_class,
+        place=place,
+        **options,
+    )
 
 
 def dense(result):

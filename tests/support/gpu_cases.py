@@ -14,9 +14,9 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import evaluation, oracle, pinned, references, trees
+from tests.support import oracle, pinned, trees
 from tests.support.evaluation import assert_within, dense, evaluate
-from tests.support.references import FORESTS, build
+from tests.support.references import build
 from tests.support.training import assert_close
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
@@ -44,55 +44,6 @@ def solve(place, tree, problem, **options):
     options = {"parameter": tf.Variable, **options}
     loss = tf_hsm.hierarchical_softmax_loss
     return evaluate(loss, tree, problem, place=place, **options)
-
-
-def check_loss(
-    place, name, shape, dtype, graph=False, label_smoothing=0.0, to_prior=False
-):
-    """Every element within its rounding error; types; the touched rows."""
-    tree = build(name)
-    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
-    problem = problem.replace(label_smoothing=label_smoothing)
-    if to_prior:
-        problem = problem.replace(smoothing_prior=oracle.random_prior(tree))
-    evaluation.check_loss(
-        tree,
-        problem,
-        [tf.constant, tf.Variable, tf.Variable],
-        graph=graph,
-        place=place,
-    )
-
-
-def check_labels_that_are_rows(place):
-    """Rows of inner nodes too: the path begins there."""
-    for name in ("two_level_100", "random", "huffman_4ary", FORESTS[0]):
-        tree = build(name)
-        problem = oracle.random_problem(trees.OfRows(tree), 60, 9, np.float64)
-        evaluation.check_loss(tree, problem, nodes=True, place=place)
-
-
-def check_shapes(place, leading_shape, has_biases):
-    """Any leading shape, none and empty ones too; biases or none."""
-    tree = build("random")
-    batch = int(np.prod(leading_shape))
-    problem = oracle.random_problem(tree, batch, 7, np.float64)
-    if not has_biases:
-        problem = problem.replace(biases=None)
-    result = solve(place, tree, problem, leading_shape=leading_shape)
-    assert result.loss.shape == leading_shape
-    assert result.dx.shape == [*leading_shape, 7]
-    expected, bound = oracle.hierarchical_softmax(tree, problem)
-    assert_within(dense(result), expected, bound)
-
-
-def check_ignored(place, dtype, ignore_class):
-    """Ignored examples have loss 0 and count for nothing, NaN or not."""
-    problem = oracle.random_problem(build("random"), 20, 9, dtype)
-    problem.labels[::3] = ignore_class
-    evaluation.check_loss(
-        build("random"), problem, place=place, ignore_class=ignore_class
-    )
 
 
 def check_trees_are_told_apart(place):

@@ -11,11 +11,13 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import oracle, references, training
+from tests.support.answer_cases import arguments_of
 from tests.support.evaluation import assert_within, dense
 from tests.support.gpu_cases import solve
 from tests.support.references import build
 from tf_hsm import optimizers
-from tf_hsm.runtime.tree_tensors import tree_tensors
+from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.tree_tensors import child_tensors, tree_tensors
 
 
 def check_rules_of_cpus(place):
@@ -37,12 +39,54 @@ def check_rules_of_cpus(place):
         np.testing.assert_array_equal(variables[0], problem.weights)
 
 
-def check_no_width(place):
-    """Rows of no numbers, which the CPU takes, are refused."""
-    tree = build("random")
-    problem = oracle.random_problem(tree, 2, 0, np.float32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="the width 0"):
-        solve(place, tree, problem)
+def check_refusals(place):
+    """A call that only CPUs can make is refused in a sentence."""
+    wide, random = tf_hsm.Tree.two_level(1100), build("random")
+    forest = build(references.FORESTS[0])
+    loss = tf_hsm.hierarchical_softmax_loss
+    log_probs = tf_hsm.hierarchical_softmax_log_probs
+    log_prob = tf_hsm.hierarchical_softmax_log_prob
+    find = tf_hsm.hierarchical_softmax_top_k
+    sample = tf_hsm.hierarchical_softmax_sample
+
+    def given(tree, dtype=np.float32, width=4):
+        problem = oracle.random_problem(tree, 2, width, dtype)
+        problem = problem.replace(weights=0 * problem.weights, biases=None)
+        return *arguments_of(place, problem, tf.Variable), tree
+
+    even, doubles = given(wide), given(wide, np.float64)
+    weights, biases, *at = empty = given(random, width=0)
+    none, rooted = [[0], [0]], given(forest)
+    unable = tf.errors.UnimplementedError
+    invalid = tf.errors.InvalidArgumentError
+    for error, message, function in [
+        (unable, "beam_width = 4: th", lambda: find(*even, 2, beam_width=4)),
+        (unable, "k = 1025 is above 1024", lambda: find(*even, 1025)),
+        (unable, "k: .* float64 weights", lambda: find(*doubles, 2)),
+        (unable, "top_k: .* float64", lambda: sample(*doubles, 2, top_k=3)),
+        (unable, "top_k = 1050 is", lambda: sample(*even, 2, top_k=1050)),
+        (
+            unable,
+            r"top_p = 0.97 is not reached by the 1024 most .* of input 0,",
+            lambda: sample(*even, 2, top_p=0.97),
+        ),
+        # Rows of no numbers.
+        (invalid, "the width 0", lambda: loss(weights, biases, [0, 0], *at)),
+        (invalid, "the width 0", lambda: log_probs(*empty)),
+        (invalid, "the width 0", lambda: log_prob(weights, biases, none, *at)),
+        (invalid, "the width 0", lambda: find(*empty, 1)),
+        (invalid, "the width 0", lambda: sample(*empty, 1, seed=0)),
+        *[
+            (
+                invalid,
+                "root_log_probs must be",
+                functools.partial(sample, *rooted, 3, seed=1, **options),
+            )
+            for options in ({}, {"top_k": 3}, {"top_p": 0.5})
+        ],
+    ]:
+        with pytest.raises(error, match=message):
+            place.run(function)
 
 
 def check_bad_labels(place, dtype, label_dtype):
@@ -71,126 +115,143 @@ def check_bad_labels(place, dtype, label_dtype):
 
 
 def check_broken_trees(
-    place, array, index, value, message, name="two_level_7", nodes=False
+    place, op, array, index, value, message, name="two_level_7", nodes=False
 ):
     """An error that names the array, the position and the value.
 
-    With `nodes`, labels are rows.
-    """
-    tree = build(name)
-    problem = references.random_problem(tree, 7, 3, np.float32)
-
-    def run(arrays):
-        return tf_hsm.runtime.library.raw_ops.tf_hsm_loss(
-            weights=problem.weights,
-            biases=[problem.biases],
-            labels=np.arange(7),
-            inputs=problem.inputs,
-            **arrays,
-            smoothing_prior=[],
-            pinned=tree.pinned,
-            Taccumulator=tf.float32,
-        ).loss
-
-    change = array, index, value
-    tensors = tree_tensors(tree, nodes=nodes)
-    check_broken_tensors(place, tensors, *change, message, run)
-
-
-def check_broken_tensors(place, tensors, array, index, value, message, run):
-    """An op refuses a tree's tensors of which one number is another.
-
     Args:
         place: A `Place`.
-        tensors: A named tuple.
-        array: The field of it that is changed.
+        op: "loss" or "log_probs".
+        array: The array of the tree that is changed.
         index: The position there.
         value: The new number.
         message: A pattern of the error's message.
-        run: Calls the op; its argument is a dictionary of the tensors.
+        name: The tree.
+        nodes: Whether labels are rows.
     """
-    arrays = tensors._asdict()
+    tree = build(name)
+    problem = references.random_problem(tree, 7, 3, np.float32)
+    given = {
+        "weights": problem.weights,
+        "biases": [problem.biases],
+        "inputs": problem.inputs,
+        "pinned": tree.pinned,
+        "Taccumulator": tf.float32,
+    }
+    if op == "loss":
+        arrays = tree_tensors(tree, nodes=nodes)._asdict()
+        given |= {"labels": np.arange(7), "smoothing_prior": []}
+    else:
+        arrays = child_tensors(tree)._asdict()
+        starts = references.all_starts(tree, 7, np.float32)[1:]
+        given |= {"root_log_probs": starts, "scales": []}
     broken = arrays[array].numpy()
     broken[index] = value
     with tf.device("CPU"):
         arrays[array] = tf.constant(broken)
+    if op != "loss":
+        arrays["root_groups"] = [arrays["root_groups"]]
+    raw_op = getattr(raw_ops, f"tf_hsm_{op}")
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        place.run(lambda: run(arrays))
+        place.run(lambda: raw_op(**given, **arrays)[0])
 
 
-# Arguments of check_broken_trees.
+# Arguments of check_broken_trees. The forest has twelve trees, the first of 6
+# groups and 55 rows.
+_PINNED, _FOREST = "pinned binary_37", "below three_levels"
 BROKEN_TREES = [
-    ("group_offsets", 1, 99, r"group_offsets\[1\] = 99 is outside"),
-    ("group_offsets", 1, 0, r"group_offsets\[1\] = 0 is outside"),
-    ("group_parents", 0, 5, r"group_parents\[0\] = 5, but"),
-    ("group_parents", 1, 2**40, r"group_parents\[1\] = 1099511627776 is"),
-    ("row_groups", -1, 77, r"row_groups\[\d+\] = 77, but group"),
-    ("class_rows", 2, -5, r"class_rows\[2\] = -5 is outside"),
-    ("class_rows", 2, 2**40, r"class_rows\[2\] = 1099511627776 is outside"),
-    ("class_ranks", 2, 2**40, r"class_ranks\[2\] = 1099511627776 is outside"),
-    ("class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
-    ("group_parents", 1, -1, r"group_parents\[1\] = -1 is root number 2, but"),
+    ("loss", "group_offsets", 1, 99, r"group_offsets\[1\] = 99 is outside"),
+    ("loss", "group_offsets", 1, 0, r"group_offsets\[1\] = 0 is outside"),
+    ("loss", "group_parents", 0, 5, r"group_parents\[0\] = 5, but"),
+    ("loss", "group_parents", 1, 2**40, r"parents\[1\] = 1099511627776 is"),
     (
-        "group_offsets",
-        1,
-        3,
-        r"group_offsets\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned",
-        "pinned binary_37",
-    ),
-]
-# A forest of twelve trees, the first of 6 groups and 55 rows.
-_FOREST = "below three_levels"
-BROKEN_TREES += [
-    (
+        "loss",
         "group_parents",
-        7,
-        3,
+        1,
+        -1,
+        r"parents\[1\] = -1 is root number 2, but",
+    ),
+    ("loss", "row_groups", -1, 77, r"row_groups\[\d+\] = 77, but group"),
+    ("loss", "class_rows", 2, -5, r"class_rows\[2\] = -5 is outside"),
+    ("loss", "class_rows", 2, 2**40, r"rows\[2\] = 1099511627776 is outside"),
+    ("loss", "class_ranks", 2, 2**40, r"ranks\[2\] = 1099511627776 is outside"),
+    ("loss", "class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
+    (
+        *("loss", "group_parents", 7, 3),
         r"group_parents\[7\] = 3 is outside \[55, 60\), the rows of its tree",
         _FOREST,
     ),
     (
-        "group_parents",
-        6,
-        54,
+        *("loss", "group_parents", 6, 54),
         "has 11 times the -1 of a root, but .* are those of 12 trees",
         _FOREST,
     ),
     (
-        "group_parents",
-        8,
-        -1,
+        *("loss", "group_parents", 8, -1),
         r"group_parents\[9\] = 57 is outside \[70, 80\)",
         _FOREST,
     ),
     # Trees in the reverse order.
     (
-        "class_ranks",
-        slice(None),
-        239 - build(_FOREST).class_ranks,
+        *("loss", "class_ranks", slice(None), 239 - build(_FOREST).class_ranks),
         r"class_ranks is not the .*, below group_parents\[\d+\] = -1",
         _FOREST,
     ),
-]
-
-# Labels that are rows: an inner row behind another subtree; two groups below
-# one row.
-BROKEN_TREES += [
+    # Labels that are rows: an inner row behind another subtree; two groups
+    # below one row.
     (
-        "class_ranks",
-        [0, -1],
+        *("loss", "class_ranks", [0, -1]),
         build("two_level_7").row_ranks[[-1, 0]],
         "class_ranks is not the depth-first order of this tree's rows",
-        "two_level_7",
-        True,
+        *("two_level_7", True),
     ),
     (
-        "group_parents",
-        2,
-        0,
+        *("loss", "group_parents", 2, 0),
         r"depth-first order of this tree's rows, below group_parents\[2\] = 0",
-        "two_level_7",
-        True,
+        *("two_level_7", True),
     ),
+    ("log_probs", "group_offsets", 0, 1, r"group_offsets\[0\] = 1 is outside"),
+    (
+        "log_probs",
+        "group_offsets",
+        1,
+        99,
+        r"group_offsets\[1\] = 99 is outside",
+    ),
+    ("log_probs", "group_offsets", -1, 9, r"group_offsets\[\d\] = 9 "),
+    ("log_probs", "row_below", 0, 77, r"row_below\[0\] = 77 is neither"),
+    (
+        "log_probs",
+        "row_below",
+        0,
+        -(2**40),
+        r"\[0\] = -1099511627776 is neither",
+    ),
+    (
+        "log_probs",
+        "row_below",
+        -1,
+        -1,
+        r"row_below\[\d+\] = -1 is a second leaf",
+    ),
+    *[
+        (
+            *(op, "group_offsets", 1, 3),
+            r"offsets\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned",
+            _PINNED,
+        )
+        for op in ("loss", "log_probs")
+    ],
+    *[
+        ("log_probs", "root_groups", index, value, message, _FOREST)
+        for index, value, message in (
+            (0, 1, r"root_groups\[0\] = 1 is outside"),
+            (2, 6, r"root_groups\[2\] = 6 is outside"),
+            (-1, 99, r"root_groups\[11\] = 99 is outside"),
+            (1, 7, "row_below: no row has group 6 below"),
+            (1, 5, r"root_groups\[1\] = 5"),
+        )
+    ],
 ]
 
 
@@ -200,7 +261,6 @@ def check_states(place, name, dtype):
     problem = oracle.random_problem(tree, 70, 9, dtype)
     wider = oracle.random_problem(tree, 70, 10, dtype)
     other_dtype = np.float32 if dtype == np.float64 else np.float64
-    raw_ops = tf_hsm.runtime.library.raw_ops
 
     def parameters(of, dtype=dtype):
         return {

@@ -10,18 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import gpu_cases, gpu_step_cases, training, trees
+from tests.support import answer_cases as answers
+from tests.support import gpu_cases, step_cases, training, trees
 from tests.support import gpu_error_cases as errors
-from tests.support import gpu_forest_cases as forests
-from tests.support import gpu_inference_cases as inference
-from tests.support.gpu_cases import DTYPES, SMOOTHED, check_loss
-from tests.support.gpu_inference_cases import (
-    RESTRICTED,
-    SEARCHED,
-    check_log_probs,
-)
+from tests.support.answer_cases import RESTRICTED, check_log_probs
+from tests.support.evaluation import check_random_loss as check_loss
+from tests.support.gpu_cases import DTYPES, SMOOTHED
 from tests.support.pairs import all_pairs
 from tests.support.references import FORESTS, PINNED
+from tests.support.top_k_cases import SEARCHED, check_top_k
 from tests.support.update_rules import ON_GPUS
 
 TREES = [*trees.CATALOGUE, *PINNED]
@@ -31,18 +28,12 @@ CHECKS = [
     gpu_cases.check_trees_are_told_apart,
     gpu_cases.check_two_threads,
     gpu_cases.check_pinned_or_not,
-    gpu_cases.check_labels_that_are_rows,
-    gpu_step_cases.check_a_step_keeps_what_was_read,
-    gpu_step_cases.check_steps_from_one_state,
-    gpu_step_cases.check_weight_decay,
-    errors.check_no_width,
+    step_cases.check_a_step_keeps_what_was_read,
     errors.check_rules_of_cpus,
-    inference.check_no_width,
-    inference.check_nan,
-    inference.check_refusals,
-    inference.check_forged_paths,
-    forests.check_no_starts,
-    forests.check_one_root,
+    errors.check_refusals,
+    answers.check_nan,
+    answers.check_forged_paths,
+    answers.check_one_root,
 ]
 
 
@@ -71,7 +62,7 @@ def cases(check, *values, rows=(), marks=(), **options):
 
 def train_steps(values, **options):
     """Cases of steps: values of rule, name, shape, dtype and has_biases."""
-    return cases(gpu_step_cases.check_train_step, *values, **options)
+    return cases(step_cases.check_train_step, *values, **options)
 
 
 def steps_from_states(shape):
@@ -89,26 +80,83 @@ def steps_from_states(shape):
     ]
 
 
-def draws(check, names_and_dtypes, doubles, *values):
+def draws(names_and_dtypes, doubles, count):
     """Cases of draws, restricted in each way, or in none and of doubles too."""
     return [
         each
         for options in RESTRICTED
         for each in cases(
-            check,
+            answers.check_sample,
             [*names_and_dtypes, *doubles[: 0 if options else None]],
-            *values,
+            [count],
             **options,
         )
     ]
 
 
+F4, F2 = np.float32, np.float16
 _BOTH = [
     *cases(errors.check_broken_trees, rows=errors.BROKEN_TREES),
-    *cases(inference.check_broken_trees, rows=inference.BROKEN_TREES),
     *[each for check in CHECKS for each in cases(check, rows=[()])],
+    *cases(
+        check_loss,
+        ["two_level_100", "random", "huffman_4ary", FORESTS[0]],
+        [((60, 9),)],
+        [np.float64],
+        nodes=True,
+    ),
+    *cases(step_cases.check_two_steps, ["two_level_1013"]),
+    *cases(step_cases.check_weight_decay, ["lazy_adam"], [(["biases"],)]),
 ]
-F4, F2 = np.float32, np.float16
+
+
+def shapes(leading_shapes):
+    """Losses of inputs of any leading shape, with biases and without."""
+    return [
+        each
+        for leading in leading_shapes
+        for has_biases in (True, False)
+        for each in cases(
+            check_loss,
+            rows=[("random", (int(np.prod(leading)), 7), np.float64)],
+            leading_shape=leading,
+            has_biases=has_biases,
+        )
+    ]
+
+
+def ignored(dtypes):
+    """Losses where some labels count for nothing."""
+    return [
+        each
+        for label in (-1, 3)
+        for each in cases(
+            check_loss, ["random"], [((20, 9),)], dtypes, ignore_class=label
+        )
+    ]
+
+
+def allowed(names, dtypes):
+    """The best classes among all, and among some."""
+    return [
+        each
+        for chance in (None, 0.0, 0.05, 0.5, 1.0)
+        for lists in ("shared", "of each")[: None if chance else 1]
+        for each in cases(
+            check_top_k, names, dtypes, chance=chance, lists=lists
+        )
+    ]
+
+
+def best(names, names_of_forests):
+    """The best classes: of ties, among allowed ones, and above bounds."""
+    return [
+        *allowed(names, SEARCHED),
+        *cases(check_top_k, names, SEARCHED, [(None, "equal rows")]),
+        *cases(check_top_k, names_of_forests, SEARCHED, [None, "bounds"]),
+    ]
+
+
 STARTED = [(False,), (True, tf.Variable)]
 LEADING = [([],), ([0],), ([2, 3],), ([3, 0],)]
 _SMALL = ["two_level_100", "random", "single_class", "pinned binary_37"]
@@ -121,8 +169,11 @@ _SMOOTHED = [
     ("pinned huffman_203", (17, 9), F4),
     (FORESTS[0], (17, 9), F2),
 ]
-_DRAWN = [("two_level_100", F4), ("random", F2), ("pinned binary_37", F4)]
-_OF_FORESTS = [("below three_levels", F4), ("below huffman_3", F2)]
+_OF_FORESTS = ["below three_levels", "below ragged"]
+_DRAWN = [
+    *(("two_level_100", F4), ("random", F2), ("pinned binary_37", F4)),
+    *(("below three_levels", F4), ("below huffman_3", F2)),
+]
 
 EMULATED = [
     *_BOTH,
@@ -134,12 +185,10 @@ EMULATED = [
     ),
     *cases(check_loss, FORESTS, [((7, 5),)], DTYPES),
     *cases(check_loss, ["flat", "one_huge_group"], [((17, 33),)], [F4]),
-    *cases(check_loss, _SMOOTHED, [False], SMOOTHED),
-    *cases(
-        gpu_cases.check_shapes, [([],), ([2, 3],), ([3, 0],)], [True, False]
-    ),
+    *cases(check_loss, _SMOOTHED, [(s,) for s in SMOOTHED]),
+    *shapes([[], [2, 3], [3, 0]]),
     *cases(errors.check_bad_labels, [F4], INTEGERS),
-    *cases(gpu_cases.check_ignored, [F4], [-1, 3]),
+    *ignored([F4]),
     *train_steps([ON_GPUS, ["random"], [((5, 3),)], DTYPES, [True, False]]),
     *train_steps([ON_GPUS, _STEPPED, [((17, 3),)], [F4, F2], [True]]),
     *train_steps(
@@ -170,24 +219,15 @@ EMULATED = [
         [False],
     ),
     *cases(
-        inference.check_given_classes,
-        ["two_level_100", "random", "pinned chain_50"],
+        answers.check_given_classes,
+        ["two_level_100", "random", "pinned chain_50", *_OF_FORESTS],
         [((5, 3),)],
         DTYPES,
-        [6],
         INTEGERS,
     ),
-    *cases(inference.check_allowed, _SMALL, SEARCHED, [1, 7]),
-    *cases(
-        inference.check_top_k,
-        _SMALL,
-        [((5, 3),)],
-        SEARCHED,
-        [tf.Variable],
-        [None, "ties"],
-    ),
-    *draws(inference.check_sample, _DRAWN, [("random", np.float64)], [80]),
-    *cases(inference.check_leading_shapes, rows=LEADING),
+    *best(_SMALL, FORESTS),
+    *draws(_DRAWN, [("random", np.float64), ("below ragged", np.float64)], 80),
+    *cases(answers.check_leading_shapes, rows=LEADING),
     *cases(
         check_log_probs,
         FORESTS,
@@ -197,15 +237,6 @@ EMULATED = [
         has_starts=True,
     ),
     *cases(check_log_probs, FORESTS, [((7, 5),)], [F4], STARTED[1:]),
-    *cases(
-        forests.check_given_classes,
-        ["below three_levels", "below ragged"],
-        DTYPES,
-        INTEGERS,
-    ),
-    *cases(forests.check_top_k, FORESTS, SEARCHED),
-    *draws(forests.check_sample, _OF_FORESTS, [("below ragged", np.float64)]),
-    *cases(forests.check_broken_roots, rows=forests.BROKEN_ROOTS),
 ]
 
 
@@ -226,14 +257,13 @@ def on_gpus(needs_cublas):
             ["random", "one_huge_group", *PINNED, *FORESTS],
             [((5, 3),), ((252, 50),)],
             DTYPES,
-            [False],
-            SMOOTHED,
+            [(s,) for s in SMOOTHED],
         ),
-        *cases(check_loss, ["random"], [((17, 33),)], DTYPES, [True]),
+        *cases(check_loss, ["random"], [((17, 33),)], DTYPES, graph=True),
         *cases(check_loss, ["chain_10000"], [((3, 5),)], DTYPES),
-        *cases(gpu_cases.check_shapes, [*LEADING, ([6],)], [True, False]),
+        *shapes([[], [0], [6], [2, 3], [3, 0]]),
         *cases(errors.check_bad_labels, DTYPES, INTEGERS),
-        *cases(gpu_cases.check_ignored, DTYPES, [-1, 3]),
+        *ignored(DTYPES),
         *train_steps(
             [
                 ON_GPUS,
@@ -274,31 +304,22 @@ def on_gpus(needs_cublas):
             graph=True,
         ),
         *cases(
-            inference.check_given_classes,
-            TREES,
+            answers.check_given_classes,
+            [*TREES, *FORESTS],
             [((20, 33),)],
             DTYPES,
-            [7],
             INTEGERS,
         ),
-        *cases(inference.check_allowed, TREES, SEARCHED, [1, 7], [tf.Variable]),
-        *cases(
-            inference.check_top_k,
-            TREES,
-            [((20, 33),)],
-            SEARCHED,
-            [tf.Variable],
-            [None, "ties"],
-        ),
+        *best(TREES, FORESTS),
         *draws(
-            inference.check_sample,
-            [*itertools.product(TREES, SEARCHED)],
+            [
+                *itertools.product(TREES, SEARCHED),
+                *itertools.product(FORESTS, [F4]),
+            ],
             [(name, np.float64) for name in TREES],
-            [5000],
+            5000,
         ),
-        *cases(
-            inference.check_leading_shapes, rows=LEADING, marks=needs_cublas
-        ),
+        *cases(answers.check_leading_shapes, rows=LEADING, marks=needs_cublas),
         *cases(
             check_log_probs,
             FORESTS,
@@ -308,7 +329,4 @@ def on_gpus(needs_cublas):
             marks=needs_cublas,
             has_starts=True,
         ),
-        *cases(forests.check_given_classes, FORESTS, DTYPES, [np.int64]),
-        *cases(forests.check_top_k, FORESTS, SEARCHED),
-        *draws(forests.check_sample, [(name, F4) for name in FORESTS], []),
     ]

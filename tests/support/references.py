@@ -26,9 +26,30 @@ def build(name):
     return {**trees.CATALOGUE, **trees.DEEP}[name]()
 
 
-def random_problem(tree, batch, dim, dtype, seed=0):
-    """As `oracle.random_problem`."""
-    return _of(tree).random_problem(tree, batch, dim, dtype, seed)
+def random_problem(
+    tree, batch, dim, dtype, seed=0, smoothed=(0.0, False), has_biases=True
+):
+    """As `oracle.random_problem`, with label smoothing.
+
+    Args:
+        tree: A tree, a forest, or `trees.OfRows` of one.
+        batch: The number of inputs.
+        dim: Their width.
+        dtype: The type of inputs and weights.
+        seed: Of the random numbers.
+        smoothed: The share of label smoothing, and whether to a random prior.
+        has_biases: Whether there are biases.
+    """
+    problem = _of(tree).random_problem(tree, batch, dim, dtype, seed)
+    share, to_prior = smoothed
+    prior = None
+    if to_prior:
+        prior = oracle.random_prior(getattr(tree, "structure", tree))
+    return problem.replace(
+        label_smoothing=share,
+        smoothing_prior=prior,
+        biases=problem.biases if has_biases else None,
+    )
 
 
 def random_starts(forest, batch, dtype, seed=0):
@@ -36,6 +57,13 @@ def random_starts(forest, batch, dtype, seed=0):
     rng = np.random.default_rng(seed)
     starts = 2 * rng.normal(size=[batch, forest.num_roots]) - 3
     return starts.astype(oracle.accumulator(dtype))
+
+
+def all_starts(tree, batch, dtype):
+    """Log-probabilities of roots: none, and random ones for a forest."""
+    if tree.num_roots == 1:
+        return [None]
+    return [None, random_starts(tree, batch, dtype)]
 
 
 def roots_of_rows(forest):

@@ -1,27 +1,19 @@
-"""What a trained head must do on a GPU, wherever its GPU kernels run.
+"""What a trained head answers, at a place where its kernels run.
 
-Like `gpu_cases`, for the ops that go down the tree.
+`answers_test` asks the kernels of CPUs, and `gpu_suite` those of GPUs.
 """
 
 import functools
 
-import ml_dtypes
 import numpy as np
-import pytest
 import tensorflow as tf
 
 import tf_hsm
 from tests.support import inference_reference as reference
-from tests.support import masks, oracle, references
-from tests.support.gpu_error_cases import check_broken_tensors
-from tests.support.references import build
-from tf_hsm.ops import top_k
+from tests.support import oracle, references
+from tests.support.references import FORESTS, all_starts, build
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
-
-# Those of which the best classes can be found.
-SEARCHED = [np.float32, ml_dtypes.bfloat16, np.float16]
-MOST = 1024  # of them
 
 
 def arguments_of(place, problem, parameter=tf.constant):
@@ -94,7 +86,7 @@ def check_log_probs(
     reference.assert_near(values, want, bound)
     want, bound = references.log_prob_gradients(tree, problem, of_rows)
     # Relative to log-probabilities that may be as large again.
-    slack = 3 if name in references.FORESTS else 1
+    slack = 3 if name in FORESTS else 1
     for field, actual in [("dx", dx), ("dw", dw), ("db", db)]:
         assert actual.dtype == np.dtype(dtype)
         limit = slack * getattr(bound, field)
@@ -107,108 +99,52 @@ def check_log_probs(
         reference.assert_near(actual, sums, limit + 0 * sums, "roots")
 
 
-def check_given_classes(place, name, shape, dtype, count, label_dtype):
-    """Those of given classes; NaN for what is none."""
-    tree = build(name)
-    problem = references.random_problem(tree, *shape, dtype, seed=count)
-    want, bound = (
-        reference.by_class(tree, a)
-        for a in references.node_log_probs(tree, problem)
-    )
-    rng = np.random.default_rng(0)
-    classes = rng.integers(tree.num_classes, size=[shape[0], count])
-    want, bound = (
-        np.take_along_axis(a, classes, axis=1) for a in (want, bound)
-    )
-    wrong = rng.random(classes.shape) < 0.2
-    classes[wrong] = np.resize(
-        [tree.num_classes, -1, 2**31 - 1, -(2**31)], wrong.sum()
-    )
-    for parameter in (tf.constant, tf.Variable):
-        weights, biases, inputs = arguments_of(place, problem, parameter)
-        found = place.run(
-            lambda w=weights, b=biases, x=inputs: (
-                tf_hsm.hierarchical_softmax_log_prob(
-                    w, b, tf.constant(classes, label_dtype), x, tree
-                )
-            )
-        )
-        assert found.dtype == oracle.accumulator(dtype)
-        values = found.numpy()
-        assert np.isnan(values[wrong]).all()
-        # A loss is rounded where its parts are added, too.
-        slack = 8 * oracle.unit_roundoff(values.dtype) * (1 + abs(want))
-        reference.assert_near(
-            np.where(wrong, want, values), want, bound + slack
-        )
+def check_given_classes(place, name, shape, dtype, label_dtype):
+    """Log-probabilities of given classes; NaN where there is no such class.
 
-
-def check_top_k(place, name, shape, dtype, parameter=tf.constant, kind=None):
-    """The bits and the order of a sort of all classes."""
-    tree = build(name)
-    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
-    if kind == "ties":
-        rng = np.random.default_rng(0)
-        rows = tree.num_weight_rows
-        which = rng.integers(min(2, rows), size=rows)
-        problem = problem.replace(
-            weights=problem.weights[which], biases=problem.biases[which]
-        )
-    arguments = arguments_of(place, problem, parameter)
-    values = place.run(
-        lambda: tf_hsm.hierarchical_softmax_log_probs(*arguments, tree)
-    ).numpy()
-    most = min(tree.num_classes, MOST)
-    for k in sorted({1, min(5, most), most}):
-        found = place.run(
-            functools.partial(
-                tf_hsm.hierarchical_softmax_top_k,
-                *arguments,
-                tree,
-                k,
-                return_pruned=True,
-            )
-        )
-        classes = reference.ranking(values)[:, :k]
-        np.testing.assert_array_equal(found.classes, classes)
-        np.testing.assert_array_equal(
-            found.log_probs, np.take_along_axis(values, classes, -1)
-        )
-        assert not found.num_pruned.numpy().any()
-    best = place.run(lambda: top_k.best_class(*arguments, tree))
-    np.testing.assert_array_equal(best, reference.ranking(values)[:, 0])
-
-
-def check_allowed(place, name, dtype, lists, parameter=tf.constant):
-    """The bits and the order of a sort of the allowed classes; draws of them.
-
-    `lists` is 1, of all inputs; or 7, one for each.
+    With log-probabilities of roots, the class -1 is below none of them.
     """
     tree = build(name)
-    problem = references.random_problem(tree, 7, 5, dtype, seed=lists)
-    arguments = arguments_of(place, problem, parameter)
-    values = place.run(
-        lambda: tf_hsm.hierarchical_softmax_log_probs(*arguments, tree)
-    ).numpy()
-    for chance in (0.0, 0.05, 0.5, 1.0):
-        mask = masks.random_mask(tree, chance, lists)
-        allowed = masks.lists_of(mask)
-        k = min(tree.num_classes, MOST, 6)
-        found = place.run(
-            lambda allowed=allowed, k=k: tf_hsm.hierarchical_softmax_top_k(
-                *arguments, tree, k, allowed=allowed
+    problem = references.random_problem(tree, *shape, dtype, seed=7)
+    nodes, bound = references.node_log_probs(tree, problem)
+    rng = np.random.default_rng(0)
+    classes = rng.integers(tree.num_classes, size=[shape[0], 7])
+    rows = tree.class_rows[classes]
+    nowhere, wrong = rng.random((2, *classes.shape)) < 0.2
+    wrong &= ~nowhere
+    classes[nowhere] = -1
+    classes[wrong] = np.resize(
+        [tree.num_classes, -2, 2**31 - 1, -(2**31)], wrong.sum()
+    )
+    unit = oracle.unit_roundoff(oracle.accumulator(dtype))
+    for parameter in (tf.constant, tf.Variable):
+        weights, biases, inputs = arguments_of(place, problem, parameter)
+        for starts in all_starts(tree, shape[0], dtype):
+            found = place.run(
+                functools.partial(
+                    tf_hsm.hierarchical_softmax_log_prob,
+                    weights,
+                    biases,
+                    tf.constant(classes, label_dtype),
+                    inputs,
+                    tree,
+                    root_log_probs=starts,
+                )
             )
-        )
-        masks.check(found, values, mask, k, exact=True)
-        drawn = place.run(
-            lambda allowed=allowed: tf_hsm.hierarchical_softmax_sample(
-                *arguments, tree, 4, seed=1, allowed=allowed
-            )
-        ).numpy()
-        for classes, row in zip(
-            drawn, np.broadcast_to(mask, values.shape), strict=True
-        ):
-            assert row[classes].all() if row.any() else (classes == -1).all()
+            assert found.dtype == oracle.accumulator(dtype)
+            values = found.numpy()
+            assert np.isnan(values[wrong]).all()
+            none = np.nan if starts is None else -np.inf
+            np.testing.assert_array_equal(values[nowhere], none)
+            want = nodes
+            if starts is not None:
+                want = nodes + starts[:, references.roots_of_rows(tree)]
+            want = np.take_along_axis(want, rows, axis=1)
+            # A loss is rounded where its parts are added, too.
+            limit = np.take_along_axis(bound, rows, axis=1)
+            limit = limit + 16 * unit * (3 + abs(want))
+            values = np.where(wrong | nowhere, want, values)
+            reference.assert_near(values, want, limit)
 
 
 # How draws are restricted.
@@ -228,12 +164,18 @@ def check_sample(place, name, dtype, num_samples, **options):
     tree = build(name)
     if "top_k" in options:
         options["top_k"] = min(options["top_k"], tree.num_classes)
-    problem = references.random_problem(tree, 3, 5, dtype)
+    problem = references.random_problem(tree, 4, 5, dtype)
+    starts = None
+    if name in FORESTS:
+        starts = references.random_starts(tree, 4, dtype)
+        starts[1, ::2] = -np.inf
+        starts[2] -= 50
     call = functools.partial(
         tf_hsm.hierarchical_softmax_sample,
         tree=tree,
         num_samples=num_samples,
         seed=[3, 2**40],
+        root_log_probs=starts,
         **options,
     )
     with tf.device("CPU:0"):
@@ -244,7 +186,13 @@ def check_sample(place, name, dtype, num_samples, **options):
         assert draws.dtype == tf.int64
         # A share's edge moves as far as the share is off.
         moved = 8 * oracle.operand_roundoff(dtype)
-        assert np.mean(draws.numpy() == want) > 0.995 - moved
+        least = 0.995 if starts is None else 0.99
+        assert np.mean(draws.numpy() == want) > least - moved
+    if starts is None:
+        return
+    starts[0], starts[3, -1] = -np.inf, np.nan
+    draws = place.run(functools.partial(call, *arguments)).numpy()
+    assert (draws[[0, 3]] == -1).all() and (draws[1:3] >= 0).all()
 
 
 def check_leading_shapes(place, leading):
@@ -318,88 +266,19 @@ def check_nan(place):
         assert (found[1] == -1).all() and (found[[0, 2]] >= 0).all()
 
 
-def check_refusals(place):
-    """What only the CPU can do is refused in a sentence."""
-    tree = tf_hsm.Tree.two_level(1100)
-    problem = oracle.random_problem(tree, 2, 4, np.float32)
-    problem = problem.replace(weights=0 * problem.weights, biases=None)
-    arguments = arguments_of(place, problem, tf.Variable)
-    double = arguments_of(
-        place, oracle.random_problem(tree, 2, 4, np.float64), tf.Variable
-    )
-    find = tf_hsm.hierarchical_softmax_top_k
-    sample = tf_hsm.hierarchical_softmax_sample
-    for function, message in [
-        (lambda: find(*arguments, tree, 2, beam_width=4), "beam_width = 4: th"),
-        (lambda: find(*arguments, tree, 1025), "k = 1025 is above 1024"),
-        (lambda: find(*double, tree, 2), "k: .* float64 weights"),
-        (lambda: sample(*double, tree, 2, top_k=3), "top_k: .* float64"),
-        (lambda: sample(*arguments, tree, 2, top_k=1050), "top_k = 1050 is"),
-        (
-            lambda: sample(*arguments, tree, 2, top_p=0.97),
-            r"top_p = 0.97 is not reached by the 1024 most .* of input 0,",
-        ),
-    ]:
-        with pytest.raises(tf.errors.UnimplementedError, match=message):
-            place.run(function)
-
-
-def check_no_width(place):
-    """Rows of no numbers, which the CPU takes."""
+def check_one_root(place):
+    """The log-probability of a tree's root counts for all of it."""
     tree = build("random")
-    problem = oracle.random_problem(tree, 2, 0, np.float32)
-    arguments = arguments_of(place, problem)
-    classes = np.zeros([2, 1], np.int64)
-    for function in (
-        lambda: tf_hsm.hierarchical_softmax_log_probs(*arguments, tree),
-        lambda: tf_hsm.hierarchical_softmax_log_prob(
-            *arguments[:2], classes, arguments[2], tree
-        ),
-        lambda: tf_hsm.hierarchical_softmax_top_k(*arguments, tree, 1),
-        lambda: tf_hsm.hierarchical_softmax_sample(*arguments, tree, 1, seed=0),
-    ):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="the width 0"):
-            place.run(function)
-
-
-# Arguments of check_broken_trees.
-BROKEN_TREES = [
-    ("group_offsets", 0, 1, r"group_offsets\[0\] = 1 is outside"),
-    ("group_offsets", 1, 99, r"group_offsets\[1\] = 99 is outside"),
-    ("group_offsets", -1, 9, r"group_offsets\[\d\] = 9 "),
-    ("row_below", 0, 77, r"row_below\[0\] = 77 is neither"),
-    ("row_below", 0, -(2**40), r"row_below\[0\] = -1099511627776 is neither"),
-    ("row_below", -1, -1, r"row_below\[\d+\] = -1 is a second leaf"),
-    (
-        "group_offsets",
-        1,
-        3,
-        r"group_offsets\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned",
-        "pinned binary_37",
-    ),
-]
-
-
-def check_broken_trees(place, array, index, value, message, name="two_level_7"):
-    """An error that names the array, the position and the value."""
-    tree = build(name)
-    problem = references.random_problem(tree, 7, 3, np.float32)
-
-    def run(arrays):
-        arrays = {**arrays, "root_groups": [arrays["root_groups"]]}
-        return raw_ops.tf_hsm_log_probs(
-            weights=problem.weights,
-            biases=[problem.biases],
-            inputs=problem.inputs,
-            **arrays,
-            pinned=tree.pinned,
-            root_log_probs=[],
-            scales=[],
-            Taccumulator=tf.float32,
-        ).log_probs
-
-    change = array, index, value
-    check_broken_tensors(place, child_tensors(tree), *change, message, run)
+    problem = oracle.random_problem(tree, 5, 5, np.float64)
+    starts = references.random_starts(tree, 5, np.float64)
+    call = functools.partial(
+        tf_hsm.hierarchical_softmax_log_probs,
+        *arguments_of(place, problem),
+        tree,
+    )
+    values = place.run(call)
+    started = place.run(functools.partial(call, root_log_probs=starts))
+    np.testing.assert_allclose(started, values + starts, rtol=1e-13)
 
 
 def check_forged_paths(place):
