@@ -1,5 +1,7 @@
 """Trees that are given by nested lists and dicts: `from_nested`."""
 
+import numpy as np
+
 from tf_hsm import _checks
 from tf_hsm.tree.builders.nodes import from_parents
 
@@ -13,8 +15,8 @@ def from_nested(nested_lists):
             "nested_lists must be a list or a dict, not "
             f"{type(nested_lists).__name__}"
         )
-    parents, classes, names = [-1], [-1], [""]
-    leaves = _Leaves()
+    parents, names = [-1], [""]
+    leaf_nodes, leaves = [], []
     stack = [(0, nested_lists, _children(nested_lists))]
     open_lists = {id(nested_lists)}
     while stack:
@@ -36,15 +38,16 @@ def from_nested(nested_lists):
         if isinstance(item, list | tuple | dict):
             if id(item) in open_lists:
                 raise ValueError("nested_lists holds a list inside itself")
-            classes.append(-1)
             stack.append((child, item, _children(item)))
             open_lists.add(id(item))
         else:
             if name is None and isinstance(item, str):
                 name, item = item, None
-            classes.append(leaves.next_class(name, item))
+            leaf_nodes.append(child)
+            leaves.append((name, item))
         names.append(name)
-    leaves.check()
+    classes = np.full(len(parents), -1)
+    classes[leaf_nodes] = _leaf_classes(leaves)
     if all(name is None for name in names[1:]):
         names = None
     else:
@@ -64,37 +67,29 @@ def _children(items):
     return iter(items.items())
 
 
-class _Leaves:
-    """The classes of the leaves, in order."""
-
-    def __init__(self):
-        self._seen = set()
-        self._are_numbered = None  # by the user
-
-    def next_class(self, name, item):
-        """Returns the class of a leaf; `item` is it, or None."""
-        is_numbered = item is not None or name is None
-        if self._are_numbered not in (None, is_numbered):
+def _leaf_classes(leaves):
+    """Returns the classes of leaves, pairs of a name and a class or None."""
+    are_numbered = [item is not None or name is None for name, item in leaves]
+    for (name, item), is_numbered in zip(leaves, are_numbered, strict=True):
+        if is_numbered != are_numbered[0]:
             raise ValueError(
                 f"nested_lists has the leaf {name if item is None else item!r} "
                 "among leaves of the other kind; either all leaves have a "
                 "class, an integer, or none has one"
             )
-        self._are_numbered = is_numbered
-        c = len(self._seen)
-        if is_numbered:
-            c = _checks.check_int("a class in nested_lists", item, 0)
-        if c in self._seen:
+    size = len(leaves)
+    if not are_numbered[0]:
+        return range(size)
+    seen = {}
+    for _, item in leaves:
+        c = _checks.check_int("a class in nested_lists", item, 0)
+        if c in seen:
             raise ValueError(f"class {c} occurs twice in nested_lists")
-        self._seen.add(c)
-        return c
-
-    def check(self):
-        """Raises a ValueError unless the classes are 0 to N - 1."""
-        size = len(self._seen)
-        for c in range(size):
-            if c not in self._seen:
-                raise ValueError(
-                    f"class {c} is missing from nested_lists; its {size} "
-                    f"classes must be 0 to {size - 1}"
-                )
+        seen[c] = True
+    for c in range(size):
+        if c not in seen:
+            raise ValueError(
+                f"class {c} is missing from nested_lists; its {size} "
+                f"classes must be 0 to {size - 1}"
+            )
+    return list(seen)
