@@ -84,7 +84,7 @@ def brute_force(tree, keep, merge):
 
 
 def kept(tree, how, seed=0):
-    """A mask: frequent classes, scattered ones, one alone, or nearly all."""
+    """A mask: frequent classes, scattered ones, one, nearly all, or all."""
     rng = np.random.default_rng(seed)
     mask = np.zeros(tree.num_classes, bool)
     if how == "frequent":
@@ -95,11 +95,12 @@ def kept(tree, how, seed=0):
         mask[rng.integers(tree.num_classes)] = True
     else:
         mask[:] = True
+    if how == "nearly all":
         mask[rng.integers(tree.num_classes)] = tree.num_classes == 1
     return mask
 
 
-HOW = ["frequent", "scattered", "one", "nearly all"]
+HOW = ["frequent", "scattered", "one", "nearly all", "all"]
 
 
 def check_pruned(tree, keep, merge):
@@ -131,22 +132,6 @@ def test_random_trees(seed):
     tree = Tree.from_parents(random_parents(seed))
     for how, merge in itertools.product(HOW, [True, False]):
         check_pruned(tree, kept(tree, how, seed), merge)
-
-
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_all_kept(name):
-    """Merging changes nothing; without, groups of one row go."""
-    tree = build(name)
-    pruned = tree.prune(np.ones(tree.num_classes, bool))
-    assert pruned.tree == tree
-    np.testing.assert_array_equal(pruned.rows, np.arange(tree.num_rows))
-    np.testing.assert_array_equal(pruned.classes, np.arange(tree.num_classes))
-    dropped = tree.prune(np.ones(tree.num_classes, bool), merge=False)
-    if (np.diff(tree.group_offsets) > 1).all():
-        assert dropped.tree == tree
-    else:
-        single = tree.num_classes == 1
-        assert single or (np.diff(dropped.tree.group_offsets) > 1).all()
 
 
 def test_deep_chain():

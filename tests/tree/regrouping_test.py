@@ -84,12 +84,10 @@ def test_names_move_with_their_classes():
     assert set(new.names[inner]) == {""}
 
 
-def test_same_arguments_same_tree():
-    tree, (vectors, _) = (
-        Tree.huffman(1 + np.arange(90), branching=3),
-        latent(90),
-    )
-    assert tree.regroup(vectors, seed=4) == tree.regroup(vectors, seed=4)
+def test_the_seed_decides():
+    tree, (vectors, _) = Tree.balanced(90, 3), latent(90)
+    trees = [tree.regroup(vectors, seed=seed) for seed in (4, 4, 5)]
+    assert trees[0] == trees[1] != trees[2]
 
 
 def test_tells_how_far_it_is(capsys, monkeypatch):

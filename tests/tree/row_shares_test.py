@@ -57,17 +57,3 @@ def test_counts_that_differ_by_far():
     shares = tree.row_shares(1e300 ** -np.linspace(-1, 1, 40))
     assert (shares >= 0).all() and (shares <= 1).all()
     np.testing.assert_allclose(sums(tree, shares), 1, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("counts", "message"),
-    [
-        ([1, 2], "has 2 entries"),
-        ([1, -1, 1], "class 1 is -1"),
-        ([1, 1, np.nan], "class 2 is nan"),
-        ([0, 0, 0], "all counts are zero"),
-    ],
-)
-def test_bad_counts(counts, message):
-    with pytest.raises(ValueError, match=message):
-        Tree.two_level(3).row_shares(counts)

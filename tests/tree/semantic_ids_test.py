@@ -59,14 +59,6 @@ def test_more_levels_lie_nearer():
     assert all(b < 0.7 * a for a, b in itertools.pairwise(errors))
 
 
-def test_equal_arguments_give_equal_codes():
-    one, other = (
-        semantic_ids(make_vectors(), [3, 3], seed=2, verbose=False)
-        for _ in range(2)
-    )
-    np.testing.assert_array_equal(one, other)
-
-
 def test_few_items():
     """Fewer items than codes, and levels of one code."""
     codes = semantic_ids(make_vectors(3), [8, 1], verbose=False)

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-import tf_hsm
 from tests.support.tree_reference import check
 from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
 from tf_hsm.tree import Tree
@@ -96,36 +95,6 @@ def test_few_classes(tail):
             assert tree.row_classes[: min(num_classes, 2)].tolist() == [
                 *range(min(num_classes, 2))
             ]
-
-
-@pytest.mark.parametrize("tail", TAILS)
-def test_probabilities(tail):
-    """Those of the head, times those of the tail, as for any softmax."""
-    rng = np.random.default_rng(1)
-    counts = rng.integers(0, 50, 40)
-    cutoffs = [6, 15]
-    tree = Tree.adaptive(counts, tail=tail, cutoffs=cutoffs)
-    weights = rng.standard_normal([tree.num_rows, 5])
-    biases = rng.standard_normal(tree.num_rows)
-    x = rng.standard_normal(5)
-    losses = tf_hsm.hierarchical_softmax_loss(
-        weights, biases, np.arange(40), np.tile(x, [40, 1]), tree
-    )
-    probs = np.exp(-losses.numpy())
-    assert probs.sum() == pytest.approx(1, rel=1e-9)
-
-    head = np.exp(weights[:8] @ x + biases[:8])
-    head /= head.sum()
-    order = by_frequency(counts)
-    np.testing.assert_allclose(probs[order[:6]], head[:6], rtol=1e-9)
-    np.testing.assert_allclose(probs[order[6:15]].sum(), head[6], rtol=1e-9)
-    np.testing.assert_allclose(probs[order[15:]].sum(), head[7], rtol=1e-9)
-    if tail == "flat":
-        rows = slice(8, 17)
-        logits = np.exp(weights[rows] @ x + biases[rows])
-        np.testing.assert_allclose(
-            probs[order[6:15]], head[6] * logits / logits.sum(), rtol=1e-9
-        )
 
 
 def test_deep_tails_of_many_classes():

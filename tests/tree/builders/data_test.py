@@ -205,6 +205,10 @@ def test_bags_of_several_lengths_in_batches():
         (([0, 1], [1]), {}, "there are 2 labels and 1 contexts"),
         ((np.zeros([2, 3], int), np.zeros([2, 4], int)), {}, r"shape \[2, 4\]"),
         (([0, 1], [1, 2**40]), {}, "an id must be below"),
+        (([0], [[2**62] * 4]), {}, "an id must be below 1073741824"),
+        (([2**40, 1], [1, 2]), {}, "a label is 1099511627776; such a tr"),
+        (((CONTEXTS, LABELS),), {}, r"from_data\(labels, contexts\)"),
+        (([(LABELS, LABELS, np.ones(3))],), {}, "one weight for each label"),
         (([0, 1], [1, 2]), {"num_classes": 0}, "num_classes"),
         (([0, 1], [1, 2]), {"seed": -1}, "seed"),
         (([0, 1], [1, 2]), {"names": ["a"]}, "names"),
@@ -353,20 +357,3 @@ def test_large_ids():
     labels = np.arange(600) % 300
     tree = Tree.from_data(labels, labels + 2**32 - 600, verbose=False)
     assert tree.num_classes == 300
-    with pytest.raises(ValueError, match="an id must be below 1073741824"):
-        Tree.from_data(labels, np.full([600, 4], 2**62), verbose=False)
-    with pytest.raises(
-        ValueError, match=r"a label is 1099511627776; such a tr"
-    ):
-        Tree.from_data([2**40, 1], [1, 2], verbose=False)
-
-
-def test_a_tuple_of_arrays():
-    with pytest.raises(ValueError, match=r"from_data\(labels, contexts\)"):
-        Tree.from_data((CONTEXTS, LABELS))
-
-
-def test_weights_of_another_shape():
-    elements = [(np.array([1, 2]), np.array([1, 2]), np.ones(3))]
-    with pytest.raises(ValueError, match="one weight for each label"):
-        Tree.from_data(elements, verbose=False)
