@@ -138,15 +138,6 @@ def test_an_embedding_softmax():
     bound = 0.5 / width
     assert -bound <= embeddings.min() < -0.99 * bound
     assert 0.99 * bound < embeddings.max() <= bound
-    counts = 1 + np.arange(30)
-    layer = tf_hsm.layers.EmbeddingSoftmax(
-        tree, num_embeddings=4, width=width, counts=counts
-    )
-    layer.build()
-    prior = layer.log_probs(np.array([[]], np.int64))
-    np.testing.assert_allclose(
-        prior[0], np.log(counts / counts.sum()), rtol=1e-5, atol=1e-5
-    )
 
 
 def adaptive(**options):

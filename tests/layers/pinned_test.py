@@ -5,14 +5,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support.pinned_heads import (
-    COUNTS,
-    INITIALIZERS,
-    TREE,
-    WIDTH,
-    data,
-    two_heads,
-)
+from tests.support.pinned_heads import TREE, WIDTH, data, two_heads
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.layers.initial_values import of_pairs
@@ -63,14 +56,6 @@ def test_the_layer_begins_so():
     assert (head.kernel.numpy() == 1).all()
 
 
-def test_biases_begin_with_the_counts():
-    head = HierarchicalSoftmax(TREE, kernel_initializer="zeros", counts=COUNTS)
-    head.build([None, WIDTH])
-    x, _ = data((1,))
-    probs = np.exp(head.log_probs(x))[0]
-    np.testing.assert_allclose(probs, COUNTS / COUNTS.sum(), rtol=1e-4)
-
-
 def test_labels_at_nodes():
     head, other = two_heads(node_labels=True)
     rows = np.arange(TREE.num_rows)
@@ -78,40 +63,6 @@ def test_labels_at_nodes():
     np.testing.assert_array_equal(
         head.hits(classes, rows), other.hits(classes, rows)
     )
-
-
-@pytest.mark.parametrize("nodes", [False, True])
-def test_penalties_and_constraints_of_touched_rows(nodes):
-    head = HierarchicalSoftmax(
-        TREE,
-        kernel_regularizer=keras.regularizers.L2(0.5),
-        bias_regularizer=keras.regularizers.L1(0.25),
-        kernel_constraint=keras.constraints.MaxNorm(0.1, axis=1),
-        node_labels=nodes,
-        **INITIALIZERS,
-    )
-    x, _ = data((3,))
-    labels = np.array([1, 30, 45])
-    losses = head(x, labels)
-    rows = labels if nodes else TREE.class_rows[labels]
-    groups = set()
-    for row in rows:
-        while row >= 0:
-            groups.add(row // 2)
-            row = TREE.group_parents[row // 2]
-    groups = sorted(groups)
-    assert 3 < len(groups) < TREE.num_groups
-    wanted = (
-        losses.numpy().mean()
-        + 0.5 * (head.kernel.numpy()[groups] ** 2).sum()
-        + 0.25 * abs(head.bias.numpy()[groups]).sum()
-    )
-    assert sum(head.losses).numpy() == pytest.approx(wanted, rel=1e-5)
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile(tf_hsm.optimizers.SGD(5.0), head.loss)
-    model.fit(x, labels, verbose=0)
-    norms = np.linalg.norm(head.kernel.numpy(), axis=1)
-    assert norms[groups].max() == pytest.approx(0.1, rel=1e-4)
 
 
 @pytest.mark.parametrize("use_bias", [True, False])

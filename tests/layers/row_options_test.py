@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import oracle
+from tests.support import head_oracle, heads_by_name, oracle
 from tests.support.models import (
     TREE,
     WIDTH,
@@ -24,6 +24,7 @@ from tf_hsm import Tree, optimizers
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.layers.row_options import touched_rows
 
+PINNED = Tree.huffman(heads_by_name.COUNTS, pinned=True)
 OPTIONS = {
     "kernel_regularizer": keras.regularizers.L2(0.03),
     "bias_regularizer": keras.regularizers.L1(0.02),
@@ -114,54 +115,57 @@ def test_a_step(form, make):
     np.testing.assert_allclose(updated[1], stepped_bias, atol=1e-5)
 
 
-@pytest.mark.parametrize("use_bias", [True, "head"])
-def test_an_adaptive_softmax(use_bias):
-    """Its shortlist is touched as one group, a tail by its own labels."""
-    counts = np.arange(30) % 7
-    head = AdaptiveSoftmax(
-        30,
-        cutoffs=[4, 11],
-        div_value=2,
-        counts=counts,
-        tail=["flat", "two_level"],
-        use_bias=use_bias,
-        ignore_class=-1,
-        **OPTIONS,
-    )
-    order = np.argsort(-counts, kind="stable")
-    x = np.random.default_rng(0).normal(size=[4, WIDTH]).astype("f4")
-    head.build(x.shape)
+HEADS = {
+    "hierarchical": ("HierarchicalSoftmax", {}),
+    "pinned": ("HierarchicalSoftmax", {"tree": PINNED}),
+    "pinned_nodes": (
+        "HierarchicalSoftmax",
+        {"tree": PINNED, "node_labels": True},
+    ),
+    "embedding": ("EmbeddingSoftmax", {}),
+    "label_tree": ("LabelTree", {}),
+    "adaptive": (
+        "AdaptiveSoftmax",
+        {"tail": ["flat", "two_level"], "counts": np.arange(30) % 7},
+    ),
+    "no_biases_in_tails": ("AdaptiveSoftmax", {"use_bias": "head"}),
+}
 
-    def loss_and_penalties(ranks):
-        losses = head(x, np.append(order[ranks], -1))
-        parts = [(head.head_kernel, head.head_bias, slice(None))]
-        first, second = (
-            [r - begin for r in ranks if begin <= r < end]
-            for begin, end in ((4, 11), (11, 30))
-        )
-        if first:
-            parts.append(
-                (head.tail_kernels[0], head.tail_biases[0], slice(None))
-            )
-        if second:
-            rows = rows_on_paths(head.clusters.tail_trees[1], second)
-            parts.append((head.tail_kernels[1], head.tail_biases[1], rows))
-        total = np.mean(losses[:3])
-        for kernel, bias, rows in parts:
-            total += 0.03 * np.sum(kernel.numpy()[rows] ** 2)
-            if bias is not None:
-                total += 0.02 * np.abs(bias.numpy()[rows]).sum()
-        return sum(head.losses), total
 
-    for ranks in ([0, 1, 2], [0, 5, 10], [12, 12, 3], [5, 12, 29]):
-        actual, expected = loss_and_penalties(ranks)
-        np.testing.assert_allclose(actual, expected, rtol=1e-5)
-    model = keras.Sequential([keras.Input([WIDTH]), head])
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("labels", [[0, 1, 2], [0, 7, 12], [29, 29, 17]])
+def test_touched_rows_of_heads(name, labels):
+    """Rows of all groups on the paths have penalties, and are constrained."""
+    kind, options = HEADS[name]
+    head = heads_by_name.built(kind, ignore_class=-1, **options, **OPTIONS)
+    x, y = heads_by_name.inputs(kind)[:4], np.array([*labels, -1])
+    rows = head_oracle.Rows(head)
+    its = labels if name == "pinned_nodes" else rows.class_rows[labels]
+    is_touched = ((rows.above[its] @ rows.same) > 0).any(0)
+    if name.startswith("pinned"):
+        is_touched = is_touched[::2]
+    y = y[:, np.newaxis] if kind == "LabelTree" else y
+    wanted, before, begin = np.sum(head(x, y)) / 3, [], 0
+    if kind == "LabelTree":
+        wanted *= 3 / 4
+    for part in head._tree_heads():
+        kernel = part.weights.numpy()
+        where = is_touched[begin : begin + len(kernel)]
+        before.append((part, kernel, where))
+        begin += len(kernel)
+        wanted += 0.03 * np.sum(kernel[where] ** 2)
+        if part.biases is not None:
+            wanted += 0.02 * np.abs(part.biases.numpy()[where]).sum()
+    assert begin == is_touched.size > is_touched.sum()
+    np.testing.assert_allclose(sum(head.losses), wanted, rtol=1e-5)
+    symbol = keras.Input(x.shape[1:], dtype=x.dtype.name)
+    model = keras.Model(symbol, head(symbol))
     model.compile(optimizers.SGD(0.5), head.loss, run_eagerly=True)
-    model.fit(x, order[[5, 6, 7, 12]], verbose=0)
-    for kernel in (head.head_kernel, head.tail_kernels[0]):
-        norms = np.linalg.norm(kernel.numpy(), axis=1)
-        assert norms.max() < 0.2 * 1.001
+    model.fit(x, y, verbose=0)
+    for part, kernel, where in before:
+        after = part.weights.numpy()
+        assert np.linalg.norm(after[where], axis=1).max(initial=0) < 0.2 * 1.001
+        np.testing.assert_array_equal(after[~where], kernel[~where])
 
 
 def adaptive_head(**options):
