@@ -68,6 +68,37 @@ def test_log_probs(name, dtype, shape, nodes, parameter, graph, has_starts):
     )
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("cap", [0.5, 2.0])
+def test_log_probs_of_soft_caps(dtype, cap):
+    answer_cases.check_log_probs(
+        HERE, "flat", (17, 9), dtype, nodes=False, logit_soft_cap=cap
+    )
+
+
+def test_answers_of_soft_caps():
+    """Every answer of a head has the bits of its log-probabilities."""
+    tree = build("flat")
+    problem = references.random_problem(tree, 9, 5, np.float64)
+    weights, biases, inputs = problem.weights, problem.biases, problem.inputs
+    head = tf_hsm.TreeHead(weights, biases, tree, logit_soft_cap=1.5)
+    values = log_probs(weights, biases, inputs, tree, logit_soft_cap=1.5)
+    values = values.numpy()
+    np.testing.assert_array_equal(head.log_probs(inputs), values)
+    of_labels = values[np.arange(9), problem.labels]
+    losses = head.loss(problem.labels, inputs)
+    np.testing.assert_allclose(losses, -of_labels, rtol=1e-12)
+    given = head.log_prob(problem.labels[:, np.newaxis], inputs)
+    np.testing.assert_array_equal(given[:, 0], of_labels)
+    for one, other in zip(
+        head.top_k(inputs, 5), ranked(values, 5), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    few = head.top_k(inputs, 3, allowed=[3, 4, 5], renormalize=True)
+    wanted = -np.sort(-tf.nn.log_softmax(values[:, 3:6]))
+    np.testing.assert_allclose(few.log_probs, wanted, rtol=1e-12)
+
+
 def test_a_chain_of_10000_levels():
     answer_cases.check_log_probs(
         HERE, "chain_10000", (3, 5), np.float32, nodes=False

@@ -75,6 +75,25 @@ def test_ops(name, dtype, form, smoothed, nodes, graph, ignore_class):
 
 
 @pytest.mark.parametrize(
+    "dtype, form, options, graph",
+    all_pairs(
+        DTYPES,
+        FORMS,
+        [
+            {"logit_soft_cap": 2.0},
+            {"z_loss": 0.25},
+            {"logit_soft_cap": 1.5, "z_loss": 0.125},
+        ],
+        [False, True],
+    ),
+)
+def test_soft_caps_and_z_losses(dtype, form, options, graph):
+    shape, has_biases = form
+    options = {"has_biases": has_biases, "graph": graph, **options}
+    check_random_loss(HERE, "flat", shape, dtype, **options)
+
+
+@pytest.mark.parametrize(
     "nodes, dtype", zip([False, True] * 2, DTYPES, strict=True)
 )
 def test_a_chain_of_10000_levels(nodes, dtype):

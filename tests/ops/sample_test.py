@@ -114,6 +114,18 @@ def test_a_chain_of_10000_levels():
     assert is_drawn_from(tenths[draws], np.bincount(tenths, probs))
 
 
+def test_a_soft_cap():
+    """By the capped probabilities, and not by the others."""
+    tree = build("flat")
+    problem = references.random_problem(tree, 1, 5, np.float32)
+    capped = problem.replace(logit_soft_cap=1.0)
+    draws = sample(
+        *arguments_of(problem), tree, 200_000, seed=3, logit_soft_cap=1.0
+    ).numpy()
+    assert is_drawn_from(draws, class_probs(tree, capped)[0])
+    assert p_value(draws, class_probs(tree, problem)[0]) < LEAST
+
+
 def test_independent():
     """Pairs of draws of one example, of two examples, and of two seeds."""
     tree = build("two_level_7")

@@ -36,13 +36,16 @@ def check_log_probs(
     parameter=tf.constant,
     graph=False,
     has_starts=False,
+    logit_soft_cap=None,
 ):
     """Values and all gradients against the reference.
 
     Those of log-probabilities of roots too, if `has_starts`.
     """
     tree = build(name)
-    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
+    problem = references.random_problem(
+        tree, *shape, dtype, sum(shape), logit_soft_cap=logit_soft_cap
+    )
     want, bound = references.node_log_probs(tree, problem)
     wide = oracle.accumulator(dtype)
     unit = oracle.unit_roundoff(wide)
@@ -75,6 +78,7 @@ def check_log_probs(
                 tree,
                 nodes=nodes,
                 root_log_probs=starts,
+                logit_soft_cap=logit_soft_cap,
             )
         return values, *tape.gradient(
             values, sources, output_gradients=tf.constant(upstream)

@@ -31,8 +31,8 @@ def evaluate(
     Args:
         loss_function: Called as `tf_hsm.hierarchical_softmax_loss`.
         tree: A `tf_hsm.Tree`.
-        problem: An `oracle.Problem`; its label smoothing and prior, if any, are
-            options of the call.
+        problem: An `oracle.Problem`; its label smoothing, prior, soft cap and
+            z-loss, if any, are options of the call.
         parameter: `tf.constant` or `tf.Variable`, makes weights and biases.
         label_dtype: np.int32 or np.int64.
         leading_shape: The shape that the batch takes; `[B]` if None.
@@ -59,8 +59,9 @@ def evaluate(
         )
         if problem.smoothing_prior is not None:
             options["smoothing_prior"] = tf.constant(problem.smoothing_prior)
-    if problem.label_smoothing:
-        options["label_smoothing"] = problem.label_smoothing
+    for name in ("label_smoothing", "logit_soft_cap", "z_loss"):
+        if getattr(problem, name):
+            options[name] = getattr(problem, name)
 
     def run(labels, inputs, upstream):
         with tf.GradientTape() as tape:
@@ -164,6 +165,8 @@ def check_random_loss(
     has_biases=True,
     nodes=False,
     ignore_class=None,
+    logit_soft_cap=None,
+    z_loss=0.0,
     **options,
 ):
     """Asserts what `check_loss` does, of a random problem.
@@ -177,6 +180,8 @@ def check_random_loss(
         has_biases: Whether there are biases.
         nodes: Whether labels are rows.
         ignore_class: A label, or several, that some inputs have.
+        logit_soft_cap: For a flat tree.
+        z_loss: For a flat tree.
         **options: The options of `evaluate`.
     """
     tree = references.build(name)
@@ -187,6 +192,8 @@ def check_random_loss(
         sum(shape),
         smoothed,
         has_biases,
+        logit_soft_cap=logit_soft_cap,
+        z_loss=z_loss,
     )
     ignored = [] if ignore_class is None else np.ravel(ignore_class)
     for i, label in enumerate(ignored):

@@ -42,7 +42,7 @@ def node_log_probs(tree, problem):
     Returns:
         Two arrays `[B, R]`.
     """
-    z, z_error = _logits(problem)
+    z, z_error, _ = _logits(problem)
     u = _roundoff(problem)
     values, errors = np.zeros(z.shape), np.zeros(z.shape)
     levels = np.ones(z.shape[1])
@@ -81,7 +81,7 @@ def gradients(tree, problem, upstream):
         `Gradients` with the values, and with the bounds.
     """
     x, w = _float64(problem.inputs), _float64(problem.weights)
-    z, z_error = _logits(problem)
+    z, z_error, slope = _logits(problem)
     u = _roundoff(problem)
     log_probs, _ = node_log_probs(tree, problem)
     sums, sizes = np.array(upstream, np.float64), abs(_float64(upstream))
@@ -109,6 +109,9 @@ def gradients(tree, problem, upstream):
             sums[:, [parent]] += total
             sizes[:, [parent]] += size
             terms[parent] = n
+    if problem.logit_soft_cap is not None:
+        dz_error += 2 * (z_error / problem.logit_soft_cap + 4 * u) * abs(dz)
+        dz *= slope
     value = Gradients(dz @ w, dz.T @ x, dz.sum(0))
     batch, rows = z.shape
     size = abs(dz)
@@ -237,13 +240,18 @@ def _groups(tree):
 
 
 def _logits(problem):
-    """The logits, and bounds on the errors of any sum of their terms."""
+    """The logits, bounds on the errors of any sum of their terms, and slopes.
+
+    A slope is that of a logit in the sum, which a soft cap bends.
+    """
     x, w = _float64(problem.inputs), _float64(problem.weights)
     b = 0.0 if problem.biases is None else _float64(problem.biases)
     u = _roundoff(problem)
     v = oracle.operand_roundoff(_dtype(problem))
     size = abs(x) @ abs(w).T + abs(b)
-    return x @ w.T + b, ((x.shape[1] + 1) * u + 2 * v) * size
+    z, slope = oracle.capped(x @ w.T + b, problem.logit_soft_cap)
+    error = ((x.shape[1] + 1) * u + 2 * v) * size
+    return z, error + 4 * u * (problem.logit_soft_cap or 0), slope
 
 
 def _softmax_error(z, z_error, u):

@@ -29,6 +29,9 @@ class Problem:
             the group.
         smoothing_prior: `[R]`, what each row has of that, where a group's
             numbers sum to 1; None: all alike.
+        logit_soft_cap: the c of logits c tanh(z / c); None: no cap.
+        z_loss: the factor of the square of a group's log of summed
+            exponentials, which the loss has in addition.
     """
 
     inputs: np.ndarray
@@ -38,6 +41,8 @@ class Problem:
     upstream: np.ndarray
     label_smoothing: float = 0.0
     smoothing_prior: np.ndarray | None = None
+    logit_soft_cap: float | None = None
+    z_loss: float = 0.0
 
     def replace(self, **changes):
         return dataclasses.replace(self, **changes)
@@ -159,6 +164,10 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
         dz  : e p_r + u [row is on the path], and 2 u |dz| for upstream; and
               s (K + C) u (t + [row is on the path]) for the mean row, in which
               the row has the share t, 1/K or the prior's
+        capped logits: 4 u c more; their slope is off by 2 (dz' / c + 4 u)
+        z-loss of factor f: with l the log of the sum, off by
+              l' = dz' + (K + C + |l|) u, 2 f |l| l' and f l'^2 of the loss,
+              and 2 f (|l| e + l') p_r of dz
         dx, dw, db: the error of dz carried through their sums, and n u times
               the sum of the magnitudes, n = the number of terms; and half a
               unit in the last place of the problem's type.
@@ -184,7 +193,8 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
     has_biases = problem.biases is not None
     b = np.asarray(problem.biases if has_biases else np.zeros(len(w)), float)
     dtype = problem.weights.dtype
-    s = problem.label_smoothing
+    s, f = problem.label_smoothing, problem.z_loss
+    c = problem.logit_soft_cap or 0
     u = unit_roundoff(accumulator(dtype))
     v = operand_roundoff(np.dtype(operands or dtype))
     # The error of a coefficient too small for half, as the kernels scale it.
@@ -203,7 +213,7 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
     for row, its in examples.items():
         rows = _siblings(tree, row)
         xs, above = x[its], upstream[its, np.newaxis]
-        z = xs @ w[rows].T + b[rows]
+        z, slope = capped(xs @ w[rows].T + b[rows], problem.logit_soft_cap)
         on_path = np.arange(rows.start, rows.stop) == row
         largest = z.max(1, keepdims=True)
         lse = largest + np.log(np.exp(z - largest).sum(1, keepdims=True))
@@ -213,26 +223,31 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
         if problem.smoothing_prior is not None:
             shares = problem.smoothing_prior[rows].astype(np.float64)
         target = (1 - s) * on_path + s * shares
-        dz = above * (p - target)
-        value.loss[its] += lse[:, 0] - z @ target
+        dz = above * (p - target + 2 * f * lse * p) * slope
+        value.loss[its] += lse[:, 0] - z @ target + f * lse[:, 0] ** 2
         value.dx[its] += dz @ w[rows]
         value.dw[rows] += dz.T @ xs
         value.db[rows] += dz.sum(0)
 
         z_magnitude = abs(xs) @ abs(w[rows]).T + abs(b[rows])
         z_magnitude = z_magnitude.max(1, keepdims=True)
-        z_error = ((xs.shape[1] + 1) * u + 2 * v) * z_magnitude
+        z_error = ((xs.shape[1] + 1) * u + 2 * v) * z_magnitude + 4 * u * c
         e = 2 * z_error + (size + 8 + np.ptp(z, 1, keepdims=True)) * u
+        lse_error = z_error + (size + 8 + abs(lse)) * u
         dz_error = abs(above) * (e * p + u * on_path)
+        dz_error += 2 * f * abs(above) * p * (abs(lse) * e + lse_error)
         dz_error += 2 * (u + v) * abs(dz)
         dz_error += 2 * v * abs(above) * p + tiny
         mean_error = s * (size + 8) * u
         dz_error += abs(above) * mean_error * (on_path + shares)
+        if c > 0:
+            dz_error += 2 * (z_error / c + 4 * u) * abs(dz / slope)
         terms[its] += size
         magnitude.dx[its] += abs(dz) @ abs(w[rows])
         magnitude.dw[rows] += abs(dz).T @ abs(xs)
         magnitude.db[rows] += abs(dz).sum(0)
         bound.loss[its] += (e + mean_error * z_magnitude)[:, 0]
+        bound.loss[its] += f * ((2 * abs(lse) + lse_error) * lse_error)[:, 0]
         bound.dx[its] += dz_error @ abs(w[rows])
         bound.dw[rows] += dz_error.T @ abs(xs)
         bound.db[rows] += dz_error.sum(0)
@@ -249,6 +264,14 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
         # A number below the smallest normal one keeps an absolute precision.
         error += half_ulp * (abs(exact) + error) + _smallest_normal(dtype)
     return value, bound
+
+
+def capped(logits, cap):
+    """Returns logits with a soft cap or None, and their slope in the logits."""
+    if cap is None:
+        return logits, 1.0
+    ratio = np.tanh(logits / cap)
+    return cap * ratio, 1 - ratio**2
 
 
 def finite_differences(function, array, step=1e-5):

@@ -27,7 +27,14 @@ def build(name):
 
 
 def random_problem(
-    tree, batch, dim, dtype, seed=0, smoothed=(0.0, False), has_biases=True
+    tree,
+    batch,
+    dim,
+    dtype,
+    seed=0,
+    smoothed=(0.0, False),
+    has_biases=True,
+    **options,
 ):
     """As `oracle.random_problem`, with label smoothing.
 
@@ -39,6 +46,7 @@ def random_problem(
         seed: Of the random numbers.
         smoothed: The share of label smoothing, and whether to a random prior.
         has_biases: Whether there are biases.
+        **options: Other fields of the problem.
     """
     problem = _of(tree).random_problem(tree, batch, dim, dtype, seed)
     share, to_prior = smoothed
@@ -49,6 +57,7 @@ def random_problem(
         label_smoothing=share,
         smoothing_prior=prior,
         biases=problem.biases if has_biases else None,
+        **options,
     )
 
 
