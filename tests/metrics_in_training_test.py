@@ -7,29 +7,16 @@ import keras
 import numpy as np
 import pytest
 
+from tests.support.heads_by_name import NUM_CLASSES as N
+from tests.support.heads_by_name import WIDTH, make
 from tests.support.pairs import all_pairs
-from tf_hsm import Tree, layers, metrics, optimizers
+from tf_hsm import metrics, optimizers
 
-N, WIDTH = 30, 6
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=[40, WIDTH]).astype("f4")
 Y = RNG.integers(N, size=40)
 SEVERAL = RNG.permuted(np.tile(np.arange(N), [40, 1]), axis=1)[:, :3]
 SHARES = RNG.uniform(0.1, 0.4, size=[40, 3]).astype("f4")
-TREE = Tree.balanced(N, [5, 6])
-
-HEADS = {
-    "hierarchical": lambda **options: layers.HierarchicalSoftmax(
-        TREE, **options
-    ),
-    "adaptive": lambda **options: layers.AdaptiveSoftmax(
-        N, cutoffs=[6, 15], div_value=2, **options
-    ),
-    "sampled": lambda **options: layers.SampledSoftmax(
-        N, num_sampled=8, **options
-    ),
-    "label_tree": lambda **options: layers.LabelTree(TREE, **options),
-}
 
 
 def make_model(head, form, own, labels_shape, eager=True, **compiling):
@@ -53,11 +40,11 @@ def make_model(head, form, own, labels_shape, eager=True, **compiling):
 @pytest.mark.parametrize(
     "name, form, own, eager",
     [
-        ("sampled", form, False, form == "compile")
+        ("SampledSoftmax", form, False, form == "compile")
         for form in ("compile", "endpoint")
     ]
     + all_pairs(
-        ["hierarchical", "adaptive", "label_tree"],
+        ["HierarchicalSoftmax", "AdaptiveSoftmax", "LabelTree"],
         ["compile", "endpoint"],
         [False, True],
         [False, True],
@@ -66,13 +53,13 @@ def make_model(head, form, own, labels_shape, eager=True, **compiling):
 def test_the_most_probable_classes(name, form, own, eager):
     """One step, which is so long that it changes them."""
     kind = metrics.TopKAccuracy
-    if name == "label_tree":
+    if name == "LabelTree":
         kind = metrics.PrecisionAtK
-    check_after_the_step(name, form, own, kind, 3, eager)
+    check_after_the_step(name, form, own, kind, 5, eager)
 
 
 @pytest.mark.parametrize(
-    "name, own", [("hierarchical", False), ("label_tree", True)]
+    "name, own", [("HierarchicalSoftmax", False), ("LabelTree", True)]
 )
 def test_the_reciprocal_rank(name, own):
     """With more places than classes, and a search of its own."""
@@ -84,8 +71,8 @@ def check_after_the_step(name, form, own, kind, k, eager):
     """A metric of `fit` is that of `evaluate` after the step, not before."""
     keras.utils.set_random_seed(0)
     options = {"optimizer": optimizers.SGD(20.0)} if own else {}
-    head = HEADS[name](**options)
-    x, y = X, SEVERAL if name == "label_tree" else Y
+    head = make(name, **options)
+    x, y = X, SEVERAL if name == "LabelTree" else Y
     model = make_model(
         head, form, own, y.shape[1:], eager, weighted_metrics=[kind(head, k)]
     )
@@ -120,7 +107,7 @@ class TwoOutputs(keras.Model):
 @pytest.mark.parametrize("kind", ["one", "two", "subclassed"])
 def test_outputs_with_other_names_than_the_heads(kind):
     keras.utils.set_random_seed(0)
-    head = HEADS["hierarchical"]()
+    head = make("HierarchicalSoftmax")
     inputs = keras.Input([WIDTH])
     y, losses = {"word": Y}, {"word": head.loss}
     if kind == "one":
@@ -144,7 +131,7 @@ def test_outputs_with_other_names_than_the_heads(kind):
 def test_perplexity_of_labels_that_count_alike(own):
     """`metrics=` get no weights of labels."""
     options = {"optimizer": optimizers.SGD(20.0)} if own else {}
-    head = HEADS["hierarchical"](several_labels=True, **options)
+    head = make("HierarchicalSoftmax", several_labels=True, **options)
     model = make_model(
         head, "compile", own, [3], metrics=[metrics.Perplexity(head)]
     )
@@ -165,7 +152,7 @@ def test_a_metric_draws_no_classes():
     found = []
     for has_metric in (False, True):
         keras.utils.set_random_seed(0)
-        head = HEADS["sampled"](several_labels=True, seed=1)
+        head = make("SampledSoftmax", several_labels=True, seed=1)
         compiling = {}
         if has_metric:
             compiling["metrics"] = [metrics.Perplexity(head)]
@@ -185,7 +172,7 @@ def test_a_metric_draws_no_classes():
 
 def test_perplexity_of_an_endpoint_with_weights_of_labels():
     """The mean is over their sum, where the metric has them too."""
-    head = HEADS["hierarchical"](several_labels=True)
+    head = make("HierarchicalSoftmax", several_labels=True)
     model = make_model(
         head,
         "weighted",
@@ -210,7 +197,7 @@ def test_perplexity_of_an_endpoint_with_weights_of_labels():
 def precision(labels, sample_weight):
     """P@9 of a head that is the same each time."""
     keras.utils.set_random_seed(0)
-    head = HEADS["hierarchical"](several_labels=True)
+    head = make("HierarchicalSoftmax", several_labels=True)
     model = make_model(
         head,
         "compile",

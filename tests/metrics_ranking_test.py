@@ -23,12 +23,18 @@ SEVERAL[0] = -1
 SEVERAL[1, :4] = [7, 9, 7, -1]
 COUNTS = RNG.integers(50, size=N)
 
-NAMES = [name for name in heads_by_name.NAMES if name != "EmbeddingSoftmax"]
+
+def inputs_of(head):
+    """Hidden vectors, or ids of an embedding."""
+    if isinstance(head, layers.EmbeddingSoftmax):
+        return np.arange(EXAMPLES) % head.num_embeddings
+    return X
 
 
 def evaluated(head, metric, labels, weights=None):
     """Evaluates a metric in batches of uneven sizes."""
-    inputs = keras.Input([WIDTH], dtype=head.variable_dtype)
+    x = inputs_of(head)
+    inputs = keras.Input(x.shape[1:], dtype=x.dtype.name)
     model = keras.Model(inputs, head(inputs))
     for variable in head.weights:
         rng = np.random.default_rng(len(variable.shape))
@@ -40,14 +46,16 @@ def evaluated(head, metric, labels, weights=None):
         run_eagerly=not isinstance(head, layers.HierarchicalSoftmax),
     )
     logs = model.evaluate(
-        X, labels, 9, sample_weight=weights, verbose=0, return_dict=True
+        x, labels, 9, sample_weight=weights, verbose=0, return_dict=True
     )
     return logs[metric.name]
 
 
 def ranked(head):
     """All classes of each input, best first."""
-    return inference_reference.ranking(np.float64(head.log_probs(X)))
+    return inference_reference.ranking(
+        np.float64(head.log_probs(inputs_of(head)))
+    )
 
 
 def label_sets(labels):
@@ -85,7 +93,7 @@ KINDS = {
 
 @pytest.mark.parametrize("k", [6, 4, N])
 @pytest.mark.parametrize("formula", KINDS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", heads_by_name.NAMES)
 def test_equals_the_formula(name, formula, k):
     """For one label and for several, with weights of inputs."""
     weights = np.linspace(0, 2, EXAMPLES)
@@ -218,7 +226,11 @@ def test_ragged_labels():
 @pytest.mark.parametrize(
     "make_metric",
     [
-        *(lambda head, kind=kind: kind(head, 7) for kind in KINDS.values()),
+        *(
+            lambda head, kind=kind: kind(head, 7)
+            for kind in (*KINDS.values(), metrics.TopKAccuracy)
+        ),
+        metrics.Perplexity,
         lambda head: metrics.PropensityScoredPrecisionAtK(
             head, COUNTS, 400, 3, a=0.5, b=0.4
         ),
@@ -229,58 +241,59 @@ def test_config(make_metric):
     """As JSON; what is read back has the same name, head and result."""
     head = make("HierarchicalSoftmax")
     metric = make_metric(head)
+    first = metric.result()
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(metric)))
     again = keras.saving.deserialize_keras_object(config)
     assert again.name == metric.name == again.get_config()["name"]
     output = head(X)
     for one in (metric, again):
         one.update_state(ONE[:, np.newaxis], output)
-    assert metric.result() == again.result()
+    assert metric.result() == again.result() != first
+    metric.reset_state()
+    assert metric.result() == first
+
+
+scored = metrics.PropensityScoredPrecisionAtK
 
 
 @pytest.mark.parametrize(
-    "make_metric, message",
+    "call, message",
     [
         *(
             (lambda head, kind=kind: kind(head, 0), "k = 0 is below 1")
-            for kind in KINDS.values()
+            for kind in (*KINDS.values(), metrics.TopKAccuracy)
         ),
+        (lambda head: scored(head, [1, -1], 9), "class 1 is -1"),
+        (lambda head: scored(head, [1], 1), "num_examples"),
+        (lambda head: scored(head, [1], 9, b=0), "b = 0"),
+        # Not even None, which `Perplexity` takes for losses.
+        (lambda head: metrics.RecallAtK(None), "head must be a layer"),
+        (lambda head: metrics.TopKAccuracy(7), "tf_hsm.layers, but is int"),
         (
-            lambda head: metrics.PropensityScoredPrecisionAtK(head, [1, -1], 9),
-            "class 1 is -1",
-        ),
-        (
-            lambda head: metrics.PropensityScoredPrecisionAtK(head, [1], 1),
-            "num_examples",
-        ),
-        (
-            lambda head: metrics.PropensityScoredPrecisionAtK(
-                head, [1], 9, b=0
+            lambda head: metrics.PrecisionAtK(head, 31).update_state(
+                SEVERAL, head(X)
             ),
-            "b = 0",
+            "k = 31, but .* has 30 classes",
+        ),
+        (
+            lambda head: scored(head, [1, 2], 9).update_state(ONE, head(X)),
+            "counts of 2 classes, .* has 30",
+        ),
+        # The outputs of another model's softmax are no hidden vectors.
+        *(
+            (
+                lambda head, kind=kind: kind(head).update_state(
+                    ONE[:4], np.zeros([4, N])
+                ),
+                r"\(4, 30\), must be the hidden vectors \[\.\.\., 6\]",
+            )
+            for kind in (metrics.Perplexity, metrics.TopKAccuracy)
         ),
     ],
+    ids=itertools.count(),
 )
-def test_arguments(make_metric, message):
-    with pytest.raises(ValueError, match=message):
-        make_metric(make("HierarchicalSoftmax"))
-
-
-def test_no_head():
-    """Not even None, which `Perplexity` takes for losses."""
-    for head in (None, 7):
-        with pytest.raises(TypeError, match="head must be a layer"):
-            metrics.RecallAtK(head)
-
-
-def test_more_places_than_classes():
+def test_refusals(call, message):
     head = make("HierarchicalSoftmax")
-    with pytest.raises(ValueError, match=r"k = 31, but .* has 30 classes"):
-        metrics.PrecisionAtK(head, 31).update_state(SEVERAL, head(X))
-
-
-def test_counts_of_another_head():
-    head = make("HierarchicalSoftmax")
-    metric = metrics.PropensityScoredPrecisionAtK(head, [1, 2], 9)
-    with pytest.raises(ValueError, match=r"counts of 2 classes, .* has 30"):
-        metric.update_state(ONE, head(X))
+    head.build([None, WIDTH])
+    with pytest.raises((TypeError, ValueError), match=message):
+        call(head)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import oracle
-from tests.support.masks import TREE, lists_of, random_mask
+from tests.support.masks import TREE
 from tf_hsm.heads.tree_head import RowShares
 
 # Methods, and the functions that they stand for.
@@ -19,14 +19,6 @@ FUNCTIONS = {
     "log_prob": tf_hsm.hierarchical_softmax_log_prob,
     "top_k": tf_hsm.hierarchical_softmax_top_k,
     "sample": tf_hsm.hierarchical_softmax_sample,
-}
-MASK = lists_of(random_mask(TREE, 0.3, 9))
-# Options of each answer, none at its default.
-OPTIONS = {
-    "log_probs": {"nodes": True},
-    "log_prob": {"allowed": MASK, "renormalize": True},
-    "top_k": {"threshold": 0.01, "allowed": MASK, "renormalize": True},
-    "sample": {"seed": 5, "temperature": 0.7, "top_k": 4, "top_p": 0.9},
 }
 
 
@@ -46,33 +38,6 @@ def test_signature(name):
     for key in own.keys() - known:
         assert own[key].default == given[key].default
         assert own[key].kind == given[key].kind
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-@pytest.mark.parametrize("with_options", [False, True])
-def test_answers(name, with_options):
-    head, found = problem()
-    first = {
-        "log_probs": (found.inputs,),
-        "log_prob": (found.labels[:, np.newaxis], found.inputs),
-        "top_k": (found.inputs, 6),
-        "sample": (found.inputs, 3),
-    }[name]
-    options = OPTIONS[name] if with_options else {}
-    if name == "sample":
-        options = {"seed": 5, **options}
-    wanted_arguments = list(first)
-    place = 1 if name != "log_prob" else 2
-    wanted_arguments.insert(place, TREE)
-    wanted = FUNCTIONS[name](
-        head.weights, head.biases, *wanted_arguments, **options
-    )
-    for one, other in zip(
-        tf.nest.flatten(getattr(head, name)(*first, **options)),
-        tf.nest.flatten(wanted),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_loss_and_step():
