@@ -53,6 +53,40 @@ def test_layers(name, call):
     CALLS[call](head, tf.cast(floats, tf.float32))
 
 
+@pytest.mark.parametrize("name", heads_by_name.NAMES)
+def test_labels(name):
+    """Strings, floats and too few labels, of losses and of metrics."""
+    head, x = heads_by_name.built(name), heads_by_name.inputs(name)
+    output, labels = head(x), heads_by_name.labels(name)
+    metric = metrics.MeanReciprocalRank(head)
+    for call in (
+        lambda y: head(x, y),
+        lambda y: head.loss(y, output),
+        lambda y: metric.update_state(y, output),
+    ):
+        for dtype, kind in (("U3", "string"), ("f4", "float32")):
+            with pytest.raises(TypeError, match=f"labels must be .*are {kind}"):
+                call(labels.astype(dtype))
+        with pytest.raises(ValueError, match="labels, of shape"):
+            call(labels[1:])
+
+
+@pytest.mark.parametrize("name", heads_by_name.NAMES)
+def test_answers_without_weights(name):
+    head, x = heads_by_name.make(name), heads_by_name.inputs(name)
+    for call in ("top_k", "log_prob", "log_probs", "sample"):
+        if (name, call) != ("LabelTree", "sample"):
+            with pytest.raises(ValueError, match="has no weights yet"):
+                CALLS[call](head, x)
+
+
+def test_labels_of_functional_models():
+    """An input that would make integers floats."""
+    head = heads_by_name.make("HierarchicalSoftmax")
+    with pytest.raises(TypeError, match=r"keras.Input\(.*dtype=\"int64\""):
+        head(keras.Input([5, WIDTH]), keras.Input([5]))
+
+
 @pytest.mark.parametrize("dtype", ["int32", "bool"])
 def test_functional_models(dtype):
     """When the model is made."""

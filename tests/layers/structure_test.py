@@ -153,18 +153,6 @@ def test_frozen_head(form):
         np.testing.assert_array_equal(one, other)
 
 
-def test_float_labels():
-    """In either form, and an input that would make integers floats."""
-    tokens, labels = models.make_data()
-    with pytest.raises(TypeError, match="labels must be integers"):
-        models.train(models.compile_form(), tokens, labels.astype("f4"))
-    with pytest.raises(TypeError, match=r"keras.Input\(.*dtype=\"int64\""):
-        models.make_head()(
-            keras.Input([models.STEPS, models.WIDTH]),
-            keras.Input([models.STEPS]),
-        )
-
-
 def adaptive_head(**options):
     return tf_hsm.layers.AdaptiveSoftmax(
         models.TREE.num_classes, cutoffs=[4, 11], div_value=2, **options
@@ -216,38 +204,6 @@ def test_unsigned_labels(make):
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
             step()
-
-
-@pytest.mark.parametrize("make", HEADS)
-def test_what_is_no_number(make):
-    """Labels and inputs of strings, inputs of complex numbers."""
-    x, words = (
-        np.zeros([2, models.WIDTH], "f4"),
-        np.full([2, models.WIDTH], "a"),
-    )
-    head = make()
-    outputs = head(x)
-    accuracy = tf_hsm.metrics.TopKAccuracy(head)
-    classes = np.zeros([2, 1], int)
-    for call in (
-        lambda: head(x, words[:, 0]),
-        lambda: head.loss(words[:, 0], outputs),
-        lambda: accuracy.update_state(words[:, 0], outputs),
-    ):
-        with pytest.raises(TypeError, match=r"labels must be .*are string"):
-            call()
-    for inputs, kind in ((words, "string"), (x.astype("c8"), "complex")):
-        for call in (
-            lambda inputs: head(inputs, classes),
-            lambda inputs: head.loss(classes, inputs),
-            head,
-            head.log_probs,
-            lambda inputs: head.log_prob(classes, inputs),
-            lambda inputs: head.top_k(inputs.tolist(), 1),
-            lambda inputs: head.sample(inputs, 1),
-        ):
-            with pytest.raises(TypeError, match=rf"inputs must .*are {kind}"):
-                call(inputs)
 
 
 def test_labels_that_do_not_fit():
