@@ -1,13 +1,19 @@
 """Top-k of quantized weights that the original rows rank anew."""
 
-import itertools
+import dataclasses
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests
+from tests.support import (
+    forests,
+    inference_reference,
+    label_tree_reference,
+    oracle,
+    references,
+)
 from tests.support.pairs import all_pairs
 from tf_hsm.ops import visited_rows
 from tf_hsm.ops.error_bound import ErrorBound
@@ -24,52 +30,110 @@ TREES = {
 }
 KINDS = ["softmax", "sigmoids"]
 MODES = ["int8", "int4"]
+CASES = [
+    (name, kind)
+    for name in TREES
+    for kind in KINDS
+    if kind == "softmax" or not TREES[name].pinned
+]
 
 
-def drawn(tree, width, seed=0, spread=0.5):
-    """Weights, biases and inputs whose best classes stand out a little."""
+@dataclasses.dataclass
+class Model:
+    """Weights whose codes are searched, and what is asked of them."""
+
+    tree: tf_hsm.Tree
+    weights: np.ndarray
+    biases: np.ndarray | None
+    inputs: np.ndarray
+    mode: str = "int8"
+    kind: str = "softmax"
+    as_array: bool = False
+
+    def __post_init__(self):
+        self.weights = np.asarray(self.weights, "float32")
+        self.rows = tf_hsm.quantize_rows(self.weights, self.mode)
+        self.originals = self.weights.copy()
+        if not self.as_array:
+            self.originals = tf.Variable(self.weights)
+        self.rows.keep(self.originals)
+
+    def top(self, k, rescore, inputs=None, **options):
+        """Asks for the best classes, ranked by the original rows."""
+        inputs = self.inputs if inputs is None else inputs
+        options.setdefault("biases", self.biases)
+        find = tf_hsm.hierarchical_softmax_top_k
+        if self.kind == "sigmoids":
+            find = tf_hsm.label_tree_top_k
+        return find(
+            self.rows,
+            inputs=inputs,
+            tree=self.tree,
+            k=k,
+            rescore=rescore,
+            **options,
+        )
+
+    def log_probs(self, weights, cap=None, starts=None):
+        """The log-probabilities `[B, N]` that weights give, in float64."""
+        weights, inputs = (np.float64(a) for a in (weights, self.inputs))
+        if self.kind == "sigmoids":
+            return label_tree_reference.label_log_probs(
+                weights, self.biases, inputs, self.tree
+            )
+        problem = oracle.Problem(
+            inputs, None, weights, self.biases, None, logit_soft_cap=cap
+        )
+        nodes, _ = references.node_log_probs(self.tree, problem)
+        if starts is not None:
+            nodes = nodes + starts[:, references.roots_of_rows(self.tree)]
+        return inference_reference.by_class(self.tree, nodes)
+
+    def check(self, k, rescore, allowed=None, cap=None, starts=None):
+        """Every certain answer is the answer of the original rows.
+
+        Returns:
+            Which answers are certain, `[B]`.
+        """
+        options = {"allowed": allowed} if allowed else {}
+        if cap is not None:
+            options["logit_soft_cap"] = cap
+        if starts is not None:
+            options["root_log_probs"] = starts
+        found = self.top(k, rescore, **options)
+        assert found.certain.dtype == tf.bool
+        exact = self.log_probs(self.weights, cap, starts)
+        ranked = exact
+        if allowed is not None:
+            ranked = np.full_like(exact, -np.inf)
+            ranked[:, allowed] = exact[:, allowed]
+        classes = found.classes.numpy()
+        values = np.take_along_axis(exact, classes, 1)
+        np.testing.assert_allclose(
+            found.log_probs, values, rtol=1e-5, atol=1e-5
+        )
+        assert (np.diff(found.log_probs.numpy(), axis=1) <= 0).all()
+        best = -np.sort(-ranked, axis=1)
+        certain = found.certain.numpy()
+        for row in np.flatnonzero(certain):
+            # The k largest values, whichever of equal ones are listed.
+            np.testing.assert_allclose(
+                values[row], best[row, :k], rtol=2e-6, atol=2e-6
+            )
+            if (np.diff(best[row, : k + 1]) < -1e-5).all():
+                order = np.argsort(-ranked[row], kind="stable")[:k]
+                assert classes[row].tolist() == order.tolist()
+        return certain
+
+
+def drawn(tree, width=20, seed=0, spread=0.5, **options):
+    """Returns a Model whose best classes stand out a little."""
     rng = np.random.default_rng(seed)
     shape = [tree.num_weight_rows, width]
     weights = rng.normal(size=shape).astype("float32") * spread
     inputs = rng.normal(size=[40, width]) * rng.uniform(0.1, 3, [40, 1])
-    biases = rng.normal(size=shape[0])
-    return weights, biases.astype("float32"), inputs.astype("float32")
-
-
-def kept(weights, mode, as_array=False):
-    rows = tf_hsm.quantize_rows(weights, mode)
-    rows.keep(weights if as_array else tf.Variable(weights))
-    return rows
-
-
-def logits(tree, weights, biases, inputs, cap=None):
-    """Returns the logits of all rows `[B, R]`, in float64."""
-    z = inputs.astype("float64") @ weights.astype("float64").T
-    if biases is not None:
-        z = z + biases
-    if cap is not None:
-        z = cap * np.tanh(z / cap)
-    if tree.pinned:
-        z = np.stack([z, np.zeros_like(z)], 2).reshape(len(z), -1)
-    return z
-
-
-def brute_force(tree, weights, biases, inputs, kind, cap=None, starts=None):
-    """Log-probabilities `[B, N]` of all classes, one group at a time."""
-    z = logits(tree, weights, biases, inputs, cap)
-    of_rows = -np.logaddexp(0, -z)
-    for group, ends in enumerate(itertools.pairwise(tree.group_offsets)):
-        rows = slice(*ends)
-        if kind == "softmax":
-            total = np.logaddexp.reduce(z[:, rows], 1, keepdims=True)
-            of_rows[:, rows] = z[:, rows] - total
-        above = tree.group_parents[group]
-        if above >= 0:
-            of_rows[:, rows] += of_rows[:, [above]]
-        elif starts is not None:
-            root = np.searchsorted(tree.root_groups, group)
-            of_rows[:, rows] += starts[:, [root]]
-    return of_rows[:, tree.class_rows]
+    biases = rng.normal(size=shape[0]).astype("float32")
+    return Model(tree, weights, biases, inputs.astype("float32"), **options)
 
 
 def error_bound(tree, weights, decoded, x, kind):
@@ -97,90 +161,40 @@ def error_bound(tree, weights, decoded, x, kind):
     return min(bounds)
 
 
-def ask(kind, *args, **options):
-    if kind == "softmax":
-        return tf_hsm.hierarchical_softmax_top_k(*args, **options)
-    return tf_hsm.label_tree_top_k(*args, **options)
-
-
-CASES = [
-    (name, kind)
-    for name in TREES
-    for kind in KINDS
-    if kind == "softmax" or not TREES[name].pinned
-]
-
-
-def check(tree, weights, biases, inputs, found, k, kind, allowed=None, **how):
-    """Every certain answer is the answer of the original rows.
-
-    Returns:
-      The exact log-probabilities `[B, N]`.
-    """
-    exact = brute_force(tree, weights, biases, inputs, kind, **how)
-    ranked = exact
-    if allowed is not None:
-        ranked = np.full_like(exact, -np.inf)
-        ranked[:, allowed] = exact[:, allowed]
-    classes = found.classes.numpy()
-    values = np.take_along_axis(exact, classes, 1)
-    np.testing.assert_allclose(found.log_probs, values, rtol=1e-5, atol=1e-5)
-    assert (np.diff(found.log_probs.numpy(), axis=1) <= 0).all()
-    best = -np.sort(-ranked, axis=1)[:, :k]
-    for row, is_certain in enumerate(found.certain.numpy()):
-        if is_certain:
-            # The k largest values, whichever of equal ones are listed.
-            np.testing.assert_allclose(
-                values[row], best[row], rtol=2e-6, atol=2e-6
-            )
-            gaps = -np.diff(-np.sort(-ranked[row])[: k + 1])
-            if (gaps > 1e-5).all():
-                order = np.argsort(-ranked[row], kind="stable")[:k]
-                assert classes[row].tolist() == order.tolist()
-    return exact
-
-
 @pytest.mark.parametrize(
     "case, mode, as_array", all_pairs(CASES, MODES, [False, True])
 )
 def test_certain_answers_are_right(case, mode, as_array):
     name, kind = case
     tree = TREES[name]
-    counts = {False: 0, True: 0}
+    found = []
     for width, seed in ((3, 1), (65, 2)):
-        weights, biases, inputs = drawn(tree, width, seed)
-        rows = kept(weights, mode, as_array)
+        options = {"mode": mode, "kind": kind, "as_array": as_array}
+        model = drawn(tree, width, seed, **options)
         for k, rescore in ((1, 1), (1, 5), (3, 3), (3, 20), (2, 10**6)):
-            if k > tree.num_classes:
-                continue
-            found = ask(kind, rows, biases, inputs, tree, k, rescore=rescore)
-            assert found.certain.dtype == tf.bool
-            check(tree, weights, biases, inputs, found, k, kind)
-            certain = found.certain.numpy()
-            if rescore >= tree.num_classes:
-                assert certain.all()
-            counts[True] += certain.sum()
-            counts[False] += (~certain).sum()
-    assert counts[True]
-    if tree.num_classes > 1:
-        assert counts[False]
+            if k <= tree.num_classes:
+                certain = model.check(k, rescore)
+                assert rescore < tree.num_classes or certain.all()
+                found.append(certain)
+    found = np.concatenate(found)
+    assert found.any() and (tree.num_classes == 1 or not found.all())
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_the_bound_is_the_scalar_bound(name, kind, mode):
     tree = TREES[name]
-    weights, biases, inputs = drawn(tree, 65)
-    inputs[3:6, 2:] = 0  # The other norm has the smaller bound.
-    rows = kept(weights, mode)
-    bound = ErrorBound.of(rows, tree, kind == "sigmoids")
-    found, is_safe = bound.at(inputs, biases)
+    model = drawn(tree, 65, mode=mode, kind=kind)
+    model.inputs[3:6, 2:] = 0  # The other norm has the smaller bound.
+    bound = ErrorBound.of(model.rows, tree, kind == "sigmoids")
+    found, is_safe = bound.at(model.inputs, model.biases)
     assert is_safe.numpy().all()
-    decoded = rows.numpy()
-    exact = brute_force(tree, weights, biases, inputs, kind)
-    moved = brute_force(tree, decoded, biases, inputs, kind)
+    decoded = model.rows.numpy()
+    exact, moved = map(model.log_probs, (model.weights, decoded))
     for i, error in enumerate(found.numpy()):
-        expected = error_bound(tree, weights, decoded, inputs[i], kind)
+        expected = error_bound(
+            tree, model.weights, decoded, model.inputs[i], kind
+        )
         # Beyond it, there is rounding alone.
         assert expected <= error < expected * 1.01 + 5e-3
         assert abs(exact[i] - moved[i]).max() <= expected * (1 + 1e-9)
@@ -188,21 +202,15 @@ def test_the_bound_is_the_scalar_bound(name, kind, mode):
 
 def test_a_class_that_the_codes_rank_last():
     """The best class of the original rows is not among the candidates."""
-    tree = tf_hsm.Tree.flat(4)
-    weights = np.zeros([4, 2], "float32")
-    weights[:, 0] = 127.0  # a scale of 1
-    weights[:, 1] = [0.4, 0.45, 0.49, 0.1]  # codes of 0
+    # A scale of 1, and codes of 0.
+    weights = [[127, x] for x in (0.4, 0.45, 0.49, 0.1)]
     inputs = np.float32([[0, 1], [0.001, 1]])
-    rows = kept(weights, "int8")
+    model = Model(tf_hsm.Tree.flat(4), weights, None, inputs)
     for rescore in (1, 2, 3):
-        found = tf_hsm.hierarchical_softmax_top_k(
-            rows, None, inputs, tree, 1, rescore=rescore
-        )
+        found = model.top(1, rescore)
         assert found.classes.numpy().tolist() == [[min(rescore, 3) - 1]] * 2
         assert not found.certain.numpy().any()
-    found = tf_hsm.hierarchical_softmax_top_k(
-        rows, None, inputs, tree, 2, rescore=4
-    )
+    found = model.top(2, 4)
     assert found.classes.numpy().tolist() == [[2, 1]] * 2
     assert found.certain.numpy().all()
 
@@ -215,41 +223,33 @@ def test_inputs_along_the_errors_of_two_rows(name, mode):
     """The codes move these logits by almost as much as the bound says."""
     tree = TREES[name]
     rng = np.random.default_rng(3)
-    weights, _, _ = drawn(tree, 8)
+    weights = drawn(tree, 8).weights
     # Rows that are equal but for the codes' errors.
-    weights[:] = weights[0] + rng.normal(size=weights.shape) * 0.02
+    weights = weights[0] + rng.normal(size=weights.shape) * 0.02
     weights = weights.astype("float32")
-    rows = kept(weights, mode)
-    errors = weights - rows.numpy()
-    kind = "softmax"
+    errors = weights - tf_hsm.quantize_rows(weights, mode).numpy()
     pairs = rng.integers(len(weights), size=[200, 2])
     directions = errors[pairs[:, 0]] - errors[pairs[:, 1]]
     largest = 9 if mode == "int4" else 12
-    scales = np.exp(rng.uniform(0, largest, [200, 1]))
-    inputs = (directions * scales).astype("float32")
+    inputs = directions * np.exp(rng.uniform(0, largest, [200, 1]))
     biases = rng.normal(size=len(weights)).astype("float32") * 0.3
-    shares = []
-    for k, rescore in ((1, 2), (1, 10), (3, 6), (5, 30)):
-        found = ask(kind, rows, biases, inputs, tree, k, rescore=rescore)
-        check(tree, weights, biases, inputs, found, k, kind)
-        shares.append(found.certain.numpy().mean())
+    model = Model(tree, weights, biases, inputs.astype("float32"), mode)
+    searches = ((1, 2), (1, 10), (3, 6), (5, 30))
+    shares = [model.check(*search).mean() for search in searches]
     assert 0 < np.mean(shares) < 1
 
 
 def test_equal_log_probabilities_are_in_order_of_the_classes():
-    tree = tf_hsm.Tree.flat(9)
-    weights = np.float32([[127, x] for x in [0, 0.1, 0.4, 0.2, 0.4] + 4 * [0]])
+    weights = [[127, x] for x in [0, 0.1, 0.4, 0.2, 0.4] + 4 * [0]]
     # The codes rank class 8 first.
     biases = np.float32([0] * 8 + [0.05])
-    rows = kept(weights, "int8")
-    found = tf_hsm.hierarchical_softmax_top_k(
-        rows, biases, np.float32([[0, 1]]), tree, 9, rescore=9
-    )
-    assert found.classes.numpy()[0].tolist() == [2, 4, 3, 1, 8, 0, 5, 6, 7]
+    model = Model(tf_hsm.Tree.flat(9), weights, biases, np.float32([[0, 1]]))
+    classes = model.top(9, 9).classes.numpy()
+    assert classes.tolist() == [[2, 4, 3, 1, 8, 0, 5, 6, 7]]
     floats = tf_hsm.hierarchical_softmax_top_k(
-        weights, biases, np.float32([[0, 1]]), tree, 9
+        model.weights, biases, model.inputs, model.tree, 9
     )
-    np.testing.assert_array_equal(found.classes, floats.classes)
+    np.testing.assert_array_equal(classes, floats.classes)
 
 
 @pytest.mark.parametrize("as_array", [False, True])
@@ -257,44 +257,23 @@ def test_forests(as_array):
     tree = tf_hsm.Tree.huffman(range(1, 49), branching=3)
     forest = forests.cut(tree, forests.some_rows(tree, 1)).forest
     assert forest.num_roots > 1
-    weights, biases, inputs = drawn(forest, 20)
     rng = np.random.default_rng(1)
     starts = np.log(rng.dirichlet(np.ones(forest.num_roots), 40))
     starts[0, 1:] = -np.inf
-    starts = starts.astype("float32")
-    rows = kept(weights, "int8", as_array)
-    found = tf_hsm.hierarchical_softmax_top_k(
-        rows, biases, inputs, forest, 2, root_log_probs=starts, rescore=6
-    )
-    check(forest, weights, biases, inputs, found, 2, "softmax", starts=starts)
-    assert 0 < found.certain.numpy().mean() < 1
-    without = tf_hsm.hierarchical_softmax_top_k(
-        rows, biases, inputs, forest, 2, rescore=6
-    )
-    check(forest, weights, biases, inputs, without, 2, "softmax")
+    model = drawn(forest, as_array=as_array)
+    certain = model.check(2, 6, starts=starts.astype("float32"))
+    assert 0 < certain.mean() < 1
+    model.check(2, 6)
 
 
 @pytest.mark.parametrize("as_array", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_allowed_classes(kind, as_array):
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 20)
-    rows = kept(weights, "int8", as_array)
-    allowed = [3, 7, 20, 21, 22, 50]
+    model = drawn(TREES["two levels"], kind=kind, as_array=as_array)
     for rescore in (2, 4, 6, 9):
-        found = ask(
-            kind,
-            rows,
-            biases,
-            inputs,
-            tree,
-            2,
-            rescore=rescore,
-            allowed=allowed,
-        )
-        check(tree, weights, biases, inputs, found, 2, kind, allowed)
-        assert found.certain.numpy().all() == (rescore >= 6)
-    few = ask(kind, rows, None, inputs, tree, 3, rescore=5, allowed=[8, 4])
+        certain = model.check(2, rescore, allowed=[3, 7, 20, 21, 22, 50])
+        assert certain.all() == (rescore >= 6)
+    few = model.top(3, 5, biases=None, allowed=[8, 4])
     assert few.certain.numpy().all()
     assert (np.sort(few.classes.numpy())[:, :1] == -1).all()
     assert (few.classes.numpy()[:, 2] == -1).all()
@@ -302,34 +281,23 @@ def test_allowed_classes(kind, as_array):
 
 
 def test_soft_caps_and_no_biases():
-    tree = TREES["flat"]
-    weights, _, inputs = drawn(tree, 20)
     for as_array in (False, True):
-        rows = kept(weights, "int8", as_array)
-        found = tf_hsm.hierarchical_softmax_top_k(
-            rows, None, inputs, tree, 2, rescore=9, logit_soft_cap=3.0
-        )
-        check(tree, weights, None, inputs, found, 2, "softmax", cap=3.0)
-        assert found.certain.numpy().any()
+        model = drawn(TREES["flat"], as_array=as_array)
+        model.biases = None
+        assert model.check(2, 9, cap=3.0).any()
 
 
 @pytest.mark.parametrize("name", ["two levels", "pinned"])
 def test_files_are_read_and_graphs_ask(name, tmp_path):
-    tree = TREES[name]
-    weights, biases, inputs = drawn(tree, 65)
-    np.save(tmp_path / "rows.npy", weights)
-    rows = kept(weights, "int8")
-    found = tf_hsm.hierarchical_softmax_top_k(
-        rows, biases, inputs, tree, 3, rescore=9
-    )
-    rows.keep(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    model = drawn(TREES[name], 65)
+    np.save(tmp_path / "rows.npy", model.weights)
+    found = model.top(3, 9)
+    model.rows.keep(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     asked = tf.function(
-        lambda x: tf_hsm.hierarchical_softmax_top_k(
-            rows, biases, x, tree, 3, rescore=9
-        ),
+        lambda x: model.top(3, 9, x),
         input_signature=[tf.TensorSpec([None, None, 65])],
     )
-    graph = asked(inputs[:, np.newaxis])
+    graph = asked(model.inputs[:, np.newaxis])
     assert graph.certain.shape == (40, 1)
     for one, other in zip(found, graph, strict=True):
         np.testing.assert_array_equal(one, other[:, 0])
@@ -344,20 +312,12 @@ def test_a_small_tree_has_the_groups_on_the_paths():
             read.extend(range(tree.num_rows)[rows])
             return np.asarray(self)[rows]
 
-    weights, biases, inputs = drawn(tree, 5)
-    classes = np.tile([7, 60], [40, 1])
+    model = drawn(tree, 5)
+    given = model.biases, np.tile([7, 60], [40, 1]), model.inputs, tree
     found = visited_rows.log_probs(
-        weights.view(Spy),
-        biases,
-        classes,
-        inputs,
-        tree,
-        {"root_log_probs": None},
-        {},
+        model.weights.view(Spy), *given, {"root_log_probs": None}, {}
     )
-    expected = tf_hsm.hierarchical_softmax_log_prob(
-        weights, biases, classes, inputs, tree
-    )
+    expected = tf_hsm.hierarchical_softmax_log_prob(model.weights, *given)
     np.testing.assert_array_equal(found, expected)
     on_paths = set()
     for row in np.concatenate([tree.path(7), tree.path(60)]):
@@ -369,35 +329,24 @@ def test_a_small_tree_has_the_groups_on_the_paths():
 
 @pytest.mark.parametrize("as_array", [False, True])
 def test_inputs_that_are_not_finite(as_array):
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 20)
-    inputs[0, 3] = np.nan
-    inputs[1, 3] = np.inf
-    inputs[2] = 3e38
-    rows = kept(weights, "int8", as_array)
+    model = drawn(TREES["two levels"], as_array=as_array)
+    model.inputs[0, 3] = np.nan
+    model.inputs[1, 3] = np.inf
+    model.inputs[2] = 3e38
     for rescore in (5, 90):
-        found = tf_hsm.hierarchical_softmax_top_k(
-            rows, biases, inputs, tree, 2, rescore=rescore
-        )
-        assert not found.certain.numpy()[:3].any()
-        assert found.certain.numpy()[3:].any()
-    none = tf_hsm.hierarchical_softmax_top_k(
-        rows, biases, inputs[:0], tree, 2, rescore=5
-    )
+        certain = model.top(2, rescore).certain.numpy()
+        assert not certain[:3].any() and certain[3:].any()
+    none = model.top(2, 5, model.inputs[:0])
     assert none.classes.shape == (0, 2) and none.certain.shape == (0,)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_subnormal_scales(mode):
     """An op may take subnormal scales for 0, where NumPy does not."""
-    tree = tf_hsm.Tree.flat(100)
     rng = np.random.default_rng(0)
     weights = (rng.normal(size=[100, 8]) * 3e-37).astype("float32")
     inputs = (rng.normal(size=[200, 8]) / 3e-37).astype("float32")
-    rows = kept(weights, mode)
-    found = tf_hsm.hierarchical_softmax_top_k(
-        rows, None, inputs, tree, 1, rescore=5
-    )
+    found = Model(tf_hsm.Tree.flat(100), weights, None, inputs, mode).top(1, 5)
     best = (inputs.astype("float64") @ weights.T.astype("float64")).argmax(1)
     certain = found.certain.numpy()
     classes = found.classes.numpy()[:, 0]
@@ -424,105 +373,86 @@ def other_codes(rows, mode, way, folder):
 def test_nothing_is_certain_with_other_codes(
     way, kind, mode, as_array, tmp_path
 ):
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 20, spread=2)
-    originals = weights.copy() if as_array else tf.Variable(weights)
-    rows = tf_hsm.quantize_rows(weights, mode)
-    rows.keep(originals)
-
-    @tf.function
-    def asked(x):
-        return ask(kind, rows, biases, x, tree, 1, rescore=20)
-
+    options = {"mode": mode, "kind": kind, "as_array": as_array}
+    model = drawn(TREES["two levels"], spread=2, **options)
+    rows, changed = model.rows, np.roll(model.weights, 5, 0)
+    asked = tf.function(lambda x: model.top(1, 20, x).certain)
     # All classes make even int4 certain.
-    every = ask(kind, rows, biases, inputs, tree, 1, rescore=90)
-    assert every.certain.numpy().all()
-    before = asked(inputs).certain.numpy()
+    assert model.top(1, 90).certain.numpy().all()
+    before = asked(model.inputs).numpy()
     assert mode == "int4" or before.any()
-    if way == "array":
-        changed = np.roll(weights, 5, 0)
-        if as_array:
-            originals[:] = changed
-        else:
-            originals.assign(changed)
+    if way == "array" and as_array:
+        model.originals[:] = changed
+    elif way == "array":
+        model.originals.assign(changed)
     elif way == "graph":
-        rows.assign(np.roll(weights, 5, 0))
+        rows.assign(changed)
     else:
         other_codes(rows, mode, way, tmp_path)
-    assert not asked(inputs).certain.numpy().any()
+    assert not asked(model.inputs).numpy().any()
     if way != "graph":
-        every = ask(kind, rows, biases, inputs, tree, 1, rescore=90)
-        assert not every.certain.numpy().any()
+        assert not model.top(1, 90).certain.numpy().any()
 
 
 @pytest.mark.parametrize("as_array", [False, True])
 @pytest.mark.parametrize("bias", [-np.inf, np.nan, -1e9])
 def test_a_huge_bias_makes_no_answer_certain(bias, as_array):
     """`allowed` rules out a class, and leaves the answers certain."""
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 20, spread=2)
-    rows = kept(weights, "int8", as_array)
+    model = drawn(TREES["two levels"], spread=2, as_array=as_array)
+    most = model.top(1, 20).classes.numpy().max()
+    changed = model.biases.copy()
+    changed[model.tree.class_rows[most - 1]] = bias
+    assert not model.top(1, 20, biases=changed).certain.numpy().any()
+    assert model.top(1, 20, allowed=range(89)).certain.numpy().any()
 
-    def top(biases, **options):
-        return tf_hsm.hierarchical_softmax_top_k(
-            rows, biases, inputs, tree, 1, rescore=20, **options
-        )
 
-    worst = tree.class_rows[top(biases).classes.numpy().max() - 1]
-    changed = biases.copy()
-    changed[worst] = bias
-    assert not top(changed).certain.numpy().any()
-    assert top(biases, allowed=range(89)).certain.numpy().any()
+def test_bad_originals():
+    model = drawn(TREES["two levels"])
+    rows, weights = model.rows, model.weights
+    for assigned in (False, True):
+        if assigned:
+            rows.assign(weights)
+            match = "needs the original rows: pass them"
+            with pytest.raises(ValueError, match=match):
+                model.top(2, 4)
+        for wrong, error, match in (
+            (weights[:, :9], ValueError, r"\(99, 20\)|shape"),
+            (weights.astype("float64"), TypeError, "float32"),
+            (weights.tolist(), TypeError, "a NumPy array"),
+            (tf.constant(weights), TypeError, "a NumPy array"),
+            (weights * np.nan, ValueError, "finite"),
+            (np.roll(weights, 1, 0), ValueError, "row 0 is not the row"),
+            (weights * 1.1, ValueError, "row 0 is not the row"),
+        ):
+            with pytest.raises(error, match=match):
+                rows.keep(wrong)
+        assert (rows.originals is None) == assigned
 
 
 def test_bad_arguments():
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 20)
-    rows = tf_hsm.quantize_rows(weights)
-
-    def top(k=2, rescore=4, rows=rows, **options):
-        return tf_hsm.hierarchical_softmax_top_k(
-            rows, biases, inputs, tree, k, rescore=rescore, **options
-        )
-
-    with pytest.raises(ValueError, match="needs the original rows: pass them"):
-        top()
-    with pytest.raises(ValueError, match="needs weights in 8 or 4 bits"):
-        top(rows=weights)
-    for wrong, error, match in (
-        (weights[:, :9], ValueError, r"\(99, 20\)|shape"),
-        (weights.astype("float64"), TypeError, "float32"),
-        (weights.tolist(), TypeError, "a NumPy array"),
-        (tf.constant(weights), TypeError, "a NumPy array"),
-        (weights * np.nan, ValueError, "finite"),
-        (np.roll(weights, 1, 0), ValueError, "row 0 is not the row"),
-        (weights * 1.1, ValueError, "row 0 is not the row"),
+    model = drawn(TREES["two levels"])
+    for error, match, k, rescore, options in (
+        (ValueError, "rescore = 3 is below k = 4", 4, 3, {}),
+        (TypeError, "must be an integer", 2, 4.0, {}),
+        (TypeError, "must be an integer", 2, True, {}),
+        (TypeError, "must be an integer", tf.constant(2), 4, {}),
+        (ValueError, r"k = 0 is outside \[1, 90\]", 0, 100, {}),
+        (ValueError, r"k = 91 is outside \[1, 90\]", 91, 100, {}),
+        (ValueError, "beam_width", 2, 4, {"beam_width": 3}),
+        (ValueError, "return_pruned", 2, 4, {"return_pruned": True}),
+        (ValueError, "threshold", 2, 4, {"threshold": 0.1}),
+        (ValueError, "bounds", 2, 4, {"bounds": np.zeros(40)}),
+        (
+            *(ValueError, "renormalize", 2, 4),
+            {"allowed": [1, 2], "renormalize": True},
+        ),
     ):
         with pytest.raises(error, match=match):
-            rows.keep(wrong)
-    assert rows.originals is None
-    rows.keep(weights)
-    with pytest.raises(ValueError, match="rescore = 3 is below k = 4"):
-        top(4, 3)
-    for k, rescore in ((2, 4.0), (2, True), (tf.constant(2), 4)):
-        with pytest.raises(TypeError, match="must be an integer"):
-            top(k, rescore)
-    for option, value in {
-        "beam_width": 3,
-        "return_pruned": True,
-        "threshold": 0.1,
-        "bounds": np.zeros(40),
-    }.items():
-        with pytest.raises(ValueError, match=option):
-            top(**{option: value})
-    with pytest.raises(ValueError, match="renormalize"):
-        top(allowed=[1, 2], renormalize=True)
-    for k in (0, 91):
-        with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, 90\]"):
-            top(k, 100)
-    rows.assign(weights)
-    with pytest.raises(ValueError, match="needs the original rows: pass them"):
-        top()
+            model.top(k, rescore, **options)
+    with pytest.raises(ValueError, match="needs weights in 8 or 4 bits"):
+        tf_hsm.hierarchical_softmax_top_k(
+            model.weights, None, model.inputs, model.tree, 2, rescore=4
+        )
 
 
 @pytest.mark.parametrize("mode", MODES)
