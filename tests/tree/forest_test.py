@@ -13,32 +13,30 @@ from tests.support import forests
 @pytest.mark.parametrize("name", forests.TREES)
 @pytest.mark.parametrize("seed", range(3))
 def test_arrays_follow_those_of_the_tree(name, seed):
-    """Ranks, groups and children, cut from trees of several kinds."""
+    """The order of rows, the classes, groups and rows below or above them."""
     tree = forests.TREES[name]()
     cut = forests.cut(tree, forests.some_rows(tree, seed))
     forest = cut.forest
     assert forest.num_roots == cut.roots.size
-    assert (
-        forest.num_rows
-        == forest.num_classes + forest.num_groups - forest.num_roots
-    )
-    np.testing.assert_array_equal(forest.group_parents[forest.root_groups], -1)
-    assert np.count_nonzero(forest.group_parents == -1) == forest.num_roots
-    # The classes of the trees in turn, each in the tree's own order.
-    order = np.argsort(tree.class_ranks[cut.classes])
-    roots = cut.root_of_class[order]
     np.testing.assert_array_equal(
-        np.argsort(forest.class_ranks), order[np.argsort(roots, kind="stable")]
+        forest.root_groups, np.flatnonzero(forest.group_parents == -1)
     )
-    for row, group in enumerate(forest.row_children):
-        if group < 0:
-            c = forest.row_classes[row]
-            assert forest.class_rows[c] == row
-        else:
-            assert forest.group_parents[group] == row
     np.testing.assert_array_equal(
         tree.row_groups[cut.rows], cut.groups[forest.row_groups]
     )
+    # The rows of the trees in turn, each in the tree's own order.
+    trees = np.searchsorted(forest.root_groups, forest.row_groups, "right")
+    order = np.lexsort((tree.row_ranks[cut.rows], trees))
+    np.testing.assert_array_equal(np.argsort(forest.row_ranks), order)
+    for row, group in enumerate(forest.row_children):
+        np.testing.assert_array_equal(
+            np.sort(cut.classes[forest.classes_below(row)]),
+            tree.classes_below(cut.rows[row]),
+        )
+        if group < 0:
+            assert forest.class_rows[forest.row_classes[row]] == row
+        else:
+            assert forest.group_parents[group] == row
 
 
 def test_a_tree_is_a_forest_of_one_root():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support import forests, trees
+from tests.support import trees
 
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
 
@@ -39,23 +39,6 @@ def test_places_of_rows(name):
     for row in (-1, tree.num_rows, 0.5, True):
         with pytest.raises(IndexError, match="row"):
             tree.classes_below(row)
-
-
-@pytest.mark.parametrize("name", forests.TREES)
-def test_places_of_rows_of_a_forest(name):
-    """Tree after tree, as in the tree that it is cut from."""
-    tree = forests.TREES[name]()
-    roots = sorted(
-        forests.some_rows(tree, 1), key=lambda row: tree.row_ranks[row]
-    )
-    cut = forests.cut(tree, roots)
-    order = np.argsort(tree.row_ranks[cut.rows])
-    np.testing.assert_array_equal(np.argsort(cut.forest.row_ranks), order)
-    for row in range(cut.forest.num_rows):
-        np.testing.assert_array_equal(
-            np.sort(cut.classes[cut.forest.classes_below(row)]),
-            tree.classes_below(cut.rows[row]),
-        )
 
 
 def test_names():

@@ -56,11 +56,6 @@ def test_clusters_are_found():
     )
 
 
-def test_equal_arguments_give_equal_trees():
-    tree = Tree.from_data(LABELS, CONTEXTS, seed=3, verbose=False)
-    assert same(tree, Tree.from_data(LABELS, CONTEXTS, seed=3, verbose=False))
-
-
 def test_leaves_of_the_root_are_the_most_frequent_classes():
     rng = np.random.default_rng(1)
     labels = (N * rng.random(40_000) ** 6).astype(int)

@@ -321,48 +321,31 @@ def hole(value):
     return vectors
 
 
+ONE = [[1.0]]
+
+
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("vectors", "options", "message"),
     [
-        (
-            lambda: Tree.from_embeddings(hole(np.nan)),
-            "class 4321 has nan at position 7",
-        ),
-        (
-            lambda: Tree.from_embeddings(
-                hole(-np.inf), branching=2, **EUCLIDEAN
-            ),
-            "class 4321 has -inf at position 7",
-        ),
-        (lambda: Tree.from_embeddings([1.0, 2.0]), r"shape is \[2\]"),
-        (lambda: Tree.from_embeddings(np.zeros((2, 2, 2))), "rank 2"),
-        (lambda: Tree.from_embeddings([[1], [2, 3]]), r"array \[N, D\]"),
-        (lambda: Tree.from_embeddings(np.zeros((0, 4))), r"shape \[0, 4\]"),
-        (lambda: Tree.from_embeddings(np.zeros((4, 0))), r"shape \[4, 0\]"),
-        (lambda: Tree.from_embeddings([["a"]]), "numbers, not <U1"),
-        (lambda: Tree.from_embeddings([[1j]]), "numbers, not complex128"),
-        (lambda: Tree.from_embeddings([[None]]), "numbers, not object"),
-        (lambda: Tree.from_embeddings([[1.0]], branching=1), "branching is 1"),
-        (
-            lambda: Tree.from_embeddings([[1.0]], branching=2.5),
-            "must be an integer",
-        ),
-        (
-            lambda: Tree.from_embeddings(np.zeros((5, 1)), branching=[2, 2]),
-            "reaches 4 leaves; there are 5",
-        ),
-        (lambda: Tree.from_embeddings([[1.0]], seed=-1), "seed is -1"),
-        (lambda: Tree.from_embeddings([[1.0]], seed="a"), "seed must be"),
-        (
-            lambda: Tree.from_embeddings([[1.0]], metric="dot"),
-            "metric is 'dot'; it must be one of",
-        ),
-        (
-            lambda: Tree.from_embeddings([[1.0]], max_iterations=0),
-            "max_iterations is 0; it must be at least 1",
-        ),
+        (hole(np.nan), {}, "class 4321 has nan at position 7"),
+        (hole(-np.inf), EUCLIDEAN, "class 4321 has -inf at position 7"),
+        ([1.0, 2.0], {}, r"shape is \[2\]"),
+        (np.zeros((2, 2, 2)), {}, "rank 2"),
+        ([[1], [2, 3]], {}, r"array \[N, D\]"),
+        (np.zeros((0, 4)), {}, r"shape \[0, 4\]"),
+        (np.zeros((4, 0)), {}, r"shape \[4, 0\]"),
+        ([["a"]], {}, "numbers, not <U1"),
+        ([[1j]], {}, "numbers, not complex128"),
+        ([[None]], {}, "numbers, not object"),
+        (ONE, {"branching": 1}, "branching is 1"),
+        (ONE, {"branching": 2.5}, "must be an integer"),
+        (np.zeros((5, 1)), {"branching": [2, 2]}, "4 leaves; there are 5"),
+        (ONE, {"seed": -1}, "seed is -1"),
+        (ONE, {"seed": "a"}, "seed must be"),
+        (ONE, {"metric": "dot"}, "metric is 'dot'; it must be one of"),
+        (ONE, {"max_iterations": 0}, "max_iterations is 0; it must be at le"),
     ],
 )
-def test_bad_arguments(build, message):
+def test_bad_arguments(vectors, options, message):
     with pytest.raises(ValueError, match=message):
-        build()
+        Tree.from_embeddings(vectors, **options)

@@ -1,13 +1,12 @@
 """Builders that take names: mappings, graphs, nested dicts, rows of arrays."""
 
 import collections
-import doctest
 
 import numpy as np
 import pytest
 
 from tests.support.tree_reference import random_parents
-from tf_hsm.tree import Tree, constructors
+from tf_hsm.tree import Tree
 
 WORDS = ["the", "cat", "and", "the", "dog", "and", "the", "end"]
 COUNTS = [3, 1, 2, 1, 1]
@@ -346,14 +345,3 @@ def test_class_of():
         tree.class_of("x")
     with pytest.raises(KeyError, match="no class is named 'a'"):  # a node
         tree.class_of("a")
-
-
-def test_docstrings():
-    runner = doctest.DocTestRunner()
-    for name in vars(constructors.TreeConstructors):
-        text = getattr(Tree, name).__doc__ if name[0] != "_" else ""
-        test = doctest.DocTestParser().get_doctest(
-            text, {"Tree": Tree}, name, None, None
-        )
-        runner.run(test)
-    assert runner.tries >= 5 and not runner.failures
