@@ -59,9 +59,8 @@ def pruned_arrays(tree, keep, how):
             "subtrees"
         )
     above = _staying_rows_above(tree, stays)
-    # Node 0 is the root. The others are the staying rows, depth-first.
+    # Node 0 is the root. The others are the staying rows.
     rows = np.flatnonzero(stays)
-    rows = rows[np.argsort(tree.row_ranks[rows])]
     nodes = np.append(arrays.inverse(tree.num_rows, rows, 1), 0)  # of row -1
     parents = np.append(-1, nodes[above[tree.row_groups[rows]]])
     made, row_nodes = arrays_of_nodes(parents)
