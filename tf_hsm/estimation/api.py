@@ -185,10 +185,9 @@ def estimate(
             replicas=spread(parts, replicas, network),
         )
 
-    options = {
-        "counts": counts,
-        "optimizer": heads.read_optimizer(head_optimizer),
-    }
+    options = {} if counts is None else {"counts": counts}
+    if head_optimizer is not None:
+        options["optimizer"] = heads.read_optimizer(head_optimizer)
     if shards is not None:
         options |= {"shards": shards, "network": network}
     found = [heads.read(head, num_classes, options) for head in given]
@@ -201,13 +200,7 @@ def estimate(
 
 
 def _alternatives(head, setting, figures):
-    """Returns pairs: the arguments that differ, and the `Estimate` of these.
-
-    Args:
-      head: a `HeadEstimate`, or None.
-      setting: the `Setting`.
-      figures: returns the `Estimate` of a head and a setting.
-    """
+    """Returns pairs: the arguments that differ, and `figures` of these."""
     if setting.slots.optimizer is None:
         return ()
     found, rows = [], setting

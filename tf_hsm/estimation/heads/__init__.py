@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from tf_hsm import _checks, layers
+from tf_hsm._units import read_amount
 from tf_hsm.estimation.heads import (
     adaptive_head,
     cut_head,
@@ -108,7 +109,8 @@ def head(
     if optimizer is not None:
         options["optimizer"] = in_place_rules.get(optimizer)
     if shards is not None:
-        options |= {"shards": shards, "network": network}
+        options["shards"] = _checks.check_int("shards", shards, 1)
+        options["network"] = read_amount("network", network, "B")
     return make(what, classes, counts, **options)
 
 
@@ -124,15 +126,7 @@ def of_layer(layer):
 
 
 def of(value):
-    """Returns the head that a user names.
-
-    Args:
-      value: what `head` returns; a `Tree`; a number of classes; or a Keras
-        layer: one of this package, or a `Dense` over all classes.
-
-    Raises:
-      TypeError: it is something else.
-    """
+    """Returns the head that a `Tree`, a layer or a number of classes means."""
     if isinstance(value, HeadEstimate):
         return value
     if isinstance(value, Tree):
@@ -152,29 +146,17 @@ def of(value):
 
 
 def read(value, num_classes, options):
-    """Returns the head of the arguments of `tf_hsm.estimate`.
+    """Returns the head of the arguments of `tf_hsm.estimate`, or None.
 
     Args:
-      value: as for `of`, or a name; None: "hierarchical" if `num_classes` is
-        given, else no head.
+      value: its argument `head`, or one of a list.
       num_classes: N, or None.
-      options: keyword arguments of `head`, by name. An argument that the user
-        left out is None.
-
-    Returns:
-      A `HeadEstimate`, or None.
-
-    Raises:
-      TypeError: `value` is no head.
-      ValueError: the arguments contradict each other.
+      options: the arguments of `head` that the user gave, by name.
     """
     if value is None and num_classes is not None:
         value = "hierarchical"
-    given = [
-        "head_optimizer" if name == "optimizer" else name
-        for name, option in options.items()
-        if option is not None
-    ]
+    names = {"optimizer": "head_optimizer"}
+    given = [names.get(option, option) for option in options]
     if value is None:
         if given:
             raise ValueError(
@@ -202,9 +184,7 @@ def read(value, num_classes, options):
 
 
 def read_optimizer(optimizer):
-    """Returns the optimizer of a head that updates its own weights, or None."""
-    if optimizer is None:
-        return None
+    """Returns the optimizer of a head that updates its own weights."""
     try:
         return in_place_rules.get(optimizer)
     except (TypeError, ValueError) as error:

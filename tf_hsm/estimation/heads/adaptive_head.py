@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm._units import read_amount
 from tf_hsm.estimation.heads import visits
 from tf_hsm.estimation.heads.cut_head import SpreadEstimate
 from tf_hsm.estimation.heads.tree_parts import TreeEstimate, TreeOptions
@@ -118,15 +117,16 @@ def of_adaptive_softmax(layer, counts=None, shards=None, network=1.25e9):
         counts = visits.counts_of(text, num_classes)
     else:
         counts = np.sort(_checks.check_counts(counts, num_classes))[::-1]
+    on_replicas = is_over_replicas(layer)
     return AdaptiveEstimate(
         layer.name,
         num_classes,
         spec,
         counts,
         layer.rows.use_bias is True,
-        num_replicas(layer) if is_over_replicas(layer) else shards,
+        num_replicas(layer) if on_replicas else shards,
         network=network,
-        on_replicas=is_over_replicas(layer),
+        on_replicas=on_replicas,
         options=TreeOptions.of(layer),
     )
 
@@ -144,12 +144,7 @@ def adaptive(
     """Returns the head of N classes; `options` are of `AdaptiveSoftmax`.
 
     With `shards`, as many replicas have the tails in turn.
-
-    Raises:
-      ValueError: an argument is out of its range.
     """
-    if shards is not None:
-        shards = _checks.check_int("shards", shards, 1)
     layer = AdaptiveSoftmax(
         visits.num_classes_of(classes),
         counts=None if isinstance(counts, str) else counts,
@@ -157,6 +152,4 @@ def adaptive(
         name=name,
         **options,
     )
-    return of_adaptive_softmax(
-        layer, counts, shards, read_amount("network", network, "B")
-    )
+    return of_adaptive_softmax(layer, counts, shards, network)

@@ -4,8 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tf_hsm import _checks, distribute
-from tf_hsm._units import read_amount
+from tf_hsm import distribute
 from tf_hsm.estimation import slots
 from tf_hsm.estimation.heads import visits
 from tf_hsm.estimation.heads.head_type import HeadEstimate
@@ -193,25 +192,10 @@ def hierarchical(
     shards=None,
     network=1.25e9,
 ):
-    """Returns the head of a `Tree`, or of N classes in two levels.
-
-    Args:
-      name: of the head.
-      classes: a `Tree`, or N.
-      counts: as of `visits.of`.
-      optimizer: of the head's own, or None.
-      use_bias: whether rows have biases.
-      shards: devices over which the tree is cut; None: it is whole.
-      network: bytes a second, or a text.
-
-    Raises:
-      ValueError: counts or `shards` are out of their range.
-    """
+    """Returns the head of a `Tree`, or of N classes in two levels."""
     options = TreeOptions(optimizer, use_bias)
     if shards is None:
         return TreeEstimate.on(name, classes, counts, options)
-    shards = _checks.check_int("shards", shards, 1)
-    network = read_amount("network", network, "B")
     tree = classes if isinstance(classes, Tree) else Tree.two_level(classes)
     counts = visits.counts_of(counts, tree.num_classes)
     plan = distribute.plan(tree, shards, counts=counts)

@@ -167,13 +167,7 @@ def sampled(name, classes, counts, **options):
 
 
 def baseline(name, classes, counts):
-    """Returns the head of a `Tree`, or of N classes in two levels.
-
-    Args:
-      name: of the head and of its function in `tf_hsm.baselines`.
-      classes: a `Tree`, or N.
-      counts: as of `visits.of`.
-    """
+    """Returns the head that a function of `tf_hsm.baselines` is, by name."""
     found = visits.of(classes, counts)
     if isinstance(classes, Tree):
         check_not_pinned(classes, f"{name!r}")

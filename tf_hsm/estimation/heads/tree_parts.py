@@ -77,14 +77,7 @@ class TreeEstimate(HeadEstimate):
 
     @classmethod
     def on(cls, name, classes, counts, options):
-        """Returns the head of a `Tree`, or of N classes in two levels.
-
-        Args:
-          name: of the head.
-          classes: a `Tree`, or N.
-          counts: as of `visits.of`.
-          options: the `TreeOptions`.
-        """
+        """Returns the head of a `Tree`, or of N classes in two levels."""
         found = visits.of(classes, counts)
         return cls(name, found.num_classes, found, options=options)
 
@@ -274,14 +267,7 @@ def of_label_tree(layer):
 
 
 def _seconds(cost, found, moved, machine):
-    """Seconds of forward and backward.
-
-    Args:
-      cost: the `ExpectedCost`.
-      found: the `Visits`.
-      moved: bytes for each number of touched rows.
-      machine: a `Machine`.
-    """
+    """Seconds of both passes, which move so many bytes for a touched number."""
     model = dataclasses.replace(
         machine.cost_model, weight=1e3 * moved / machine.read_write
     )

@@ -58,16 +58,6 @@ def of(classes, counts=None):
     """Returns the `Visits` of a `Tree`, or of N classes in two levels.
 
     N classes have the visits of `Tree.two_level(N)`, whose arrays are not made.
-
-    Args:
-      classes: a `Tree`, or N.
-      counts: None for the counts of the tree, or equal counts if the tree has
-        none; "zipf" if class c occurs 1 / (c + 1) times as often as class 0;
-        or how often each class occurs, `[N]`.
-
-    Raises:
-      TypeError: counts are no numbers.
-      ValueError: counts are another text, or numbers out of range.
     """
     shares = counts_of(counts, num_classes_of(classes))
     if isinstance(classes, Tree):
@@ -104,11 +94,7 @@ def num_classes_of(classes):
 
 
 def counts_of(counts, num_classes):
-    """Returns the counts that the text "zipf" stands for; others as they are.
-
-    Raises:
-      ValueError: the text is another one.
-    """
+    """Returns counts, in place of the text "zipf" those of a Zipf law."""
     if not isinstance(counts, str):
         return counts
     if counts != "zipf":
