@@ -17,17 +17,7 @@ _SAMPLES = 5  # of the rates; their medians count
 
 
 def machine_of(value):
-    """Returns the `Machine` that a value stands for.
-
-    Args:
-      value: None for two cores with AVX-512; "here" for this machine, which is
-        measured once in a process; a name in `MACHINES`; a dict of numbers as
-        `Machine.from_dict` takes; or a `Machine`.
-
-    Raises:
-      ValueError: a name is unknown, or a dict has not what it must.
-      TypeError: it is something else.
-    """
+    """Returns the `Machine` of the argument `machine` of an estimate."""
     if value is None:
         source = "not this machine, which machine='here' measures"
         return dataclasses.replace(MACHINES[DEFAULT], source=source)

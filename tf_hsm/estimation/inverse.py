@@ -96,12 +96,7 @@ def _check(body, head, what, arguments):
 
 
 def _search(fits, low):
-    """Returns a value that fits, such that the next one does not.
-
-    Args:
-      fits: a function of an integer.
-      low: an integer that fits.
-    """
+    """Returns a value from `low` on that fits, while the next one does not."""
     high = 2 * low
     while fits(high):
         low, high = high, 2 * high

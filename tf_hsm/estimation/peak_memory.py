@@ -25,9 +25,6 @@ def peak_bytes(parts):
     its gradient is there, while other gradients of the part are made;
     TensorFlow starts all updates that wait before it goes on with one, so that
     in the end their temporary tensors meet.
-
-    Args:
-      parts: a list of `Part`s, in the order of the forward.
     """
     heap = _Heap()
     for part in parts:

@@ -17,12 +17,7 @@ def count_of(replicas, given):
 
     Args:
       replicas: the argument of the user.
-      given: a list of what the user gives, with Keras models and layers in it.
-
-    Raises:
-      TypeError: `replicas` is no integer.
-      ValueError: it is another number than the head has, or the head is on
-        devices by name.
+      given: the bodies and heads of the user, Keras layers among them.
     """
     replicas = _checks.check_int("replicas", replicas, 1)
     for head in _heads_on_devices(given):
@@ -56,13 +51,7 @@ def _heads_on_devices(given):
 
 
 def spread(parts, count, network):
-    """Returns the `Replicas`, or None for one device.
-
-    Args:
-      parts: of the model on one device, a list.
-      count: S.
-      network: bytes a second.
-    """
+    """Returns the `Replicas` of a model; None for one device."""
     network = read_amount("network", network, "B")
     if count == 1:
         return None

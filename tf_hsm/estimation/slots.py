@@ -157,20 +157,9 @@ class Slots:
 
 
 def of(optimizer):
-    """Returns the `Slots` of an optimizer.
-
-    Args:
-      optimizer: None for no training; a name that Keras knows, or one of
-        `tf_hsm.optimizers`, as "lazy_adam"; or an optimizer.
-
-    Raises:
-      ValueError: a name is unknown.
-      TypeError: it is something else.
-    """
+    """Returns the `Slots` of the argument `optimizer` of an estimate."""
     if optimizer is None:
         return Slots("no optimizer")
-    if isinstance(optimizer, Slots):
-        return optimizer
     if isinstance(optimizer, str):
         return Slots(optimizer, _by_name(optimizer))
     if not isinstance(optimizer, keras.optimizers.Optimizer):

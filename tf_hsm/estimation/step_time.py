@@ -17,13 +17,7 @@ from tf_hsm.estimation.setting import BYTES
 
 
 def seconds(parts, machine, setting):
-    """Returns `(forward, backward, update)` in seconds for each part.
-
-    Args:
-      parts: a list of `Part`s.
-      machine: a `Machine`.
-      setting: a `Setting`.
-    """
+    """Returns `(forward, backward, update)` in seconds for each `Part`."""
     return [_of_part(part, machine, setting) for part in parts]
 
 

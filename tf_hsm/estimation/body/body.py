@@ -70,12 +70,7 @@ class Body:
 
 
 def of(value):
-    """Returns the `Body` of a Keras model or layer, or of a `Body`.
-
-    Raises:
-      ValueError: a model is not built, so that nothing says what it takes.
-      TypeError: it is something else.
-    """
+    """Returns the `Body` of a Keras model or layer, or of a `Body`."""
     if isinstance(value, Body):
         return value
     if not isinstance(value, keras.layers.Layer):
@@ -201,12 +196,8 @@ def _named(part, layer, name):
 def _variables_of(layer, shapes, dtype=None):
     """Returns the `Variable`s of a layer or operation, a list.
 
-    A layer that is not built is copied and built without values.
-
-    Args:
-      layer: what is called.
-      shapes: of its inputs.
-      dtype: of all variables that are floats; None: their own.
+    A layer that is not built is copied and built without values. `dtype` is of
+    all variables that are floats; None: their own.
     """
     if not isinstance(layer, keras.layers.Layer):
         return []

@@ -99,13 +99,8 @@ def _weighted(layer, shapes, output, setting):
 def _each(copies, flops, passes, ops):
     """Returns the formula of layers that take each number by itself.
 
-    The backward does twice the work of the forward.
-
-    Args:
-      copies: tensors of the size of the output that they keep.
-      flops: of a number of the input.
-      passes: over all numbers.
-      ops: kernels.
+    They keep so many copies of their output. The backward does twice the work
+    of the forward.
     """
 
     def formula(layer, shapes, output, setting):
@@ -288,15 +283,7 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
     """Returns the `Part` of one call of a layer, without its variables.
 
     The classes above have formulas, those that inherit from them do not: they
-    may compute something else. They are traced, as all others.
-
-    Args:
-      layer: a Keras layer or operation.
-      shapes: of its inputs, all sizes known.
-      dtypes: of its inputs, names.
-      output: the shape of its output.
-      setting: the `Setting`.
-      fill: makes args and kwargs of a list of inputs; None: they are the args.
+    may compute something else. `traced.formula` counts them, and all others.
     """
     kind = type(layer)
     if kind in _FORMULAS and _has_formula(layer, shapes):

@@ -27,12 +27,7 @@ def without_values():
 
 
 def built_without_values(layer, shapes):
-    """Returns a copy of a layer, built for inputs of some shapes.
-
-    Args:
-      layer: a Keras layer that is not built, and stays so.
-      shapes: a list with the shape of each input.
-    """
+    """Returns a copy of a layer, built for inputs of some shapes."""
     with without_values():
         copy = type(layer).from_config(layer.get_config())
         copy.build(*shapes)
@@ -69,11 +64,7 @@ def output_shape_of(model):
 
 
 def output_shapes_of(call, shapes):
-    """The shapes of what a `Call` returns for inputs of some shapes.
-
-    Raises:
-      ValueError: the operation takes no such shapes.
-    """
+    """The shapes of what a `Call` returns for inputs of some shapes."""
     inputs = [
         keras.KerasTensor(shape, given.dtype)
         for shape, given in zip(shapes, call.inputs, strict=True)
