@@ -57,3 +57,23 @@ def read_amount(name, value, unit=""):
             f"{example}"
         )
     return number
+
+
+def table(rows):
+    """Returns lines: a head, and the values of each dict, in columns.
+
+    The first column begins at the left, as does "kind"; the others end at the
+    right.
+    """
+    rows = list(rows)
+    names = list(rows[0])
+    lines = [dict(zip(names, names, strict=True)), *rows]
+    width = {name: max(len(line[name]) for line in lines) for name in names}
+    left = {names[0], "kind"}
+    return [
+        "  ".join(
+            f"{line[name]:{'<' if name in left else '>'}{width[name]}}"
+            for name in names
+        ).rstrip()
+        for line in lines
+    ]

@@ -5,14 +5,19 @@ import os
 import sys
 
 from tf_hsm import estimation
-from tf_hsm._units import of_bytes, short
+from tf_hsm._units import of_bytes, short, table
 from tf_hsm.estimation.api import estimate
 from tf_hsm.estimation.inverse import find
-from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
 from tf_hsm.tree.class_files import read_counts
 
 _TREES = ("hierarchical", "label_tree")  # heads that --tree is for
+# Flags whose values are arguments of `estimate`.
+_ARGUMENTS = (
+    *("batch", "length", "width", "num_classes", "vocabulary", "dtype"),
+    *("optimizer", "head_optimizer", "corpus_tokens", "memory", "machine"),
+    *("replicas", "shards", "network", "labels_per_example"),
+)
 
 
 def run(flags):
@@ -26,33 +31,25 @@ def run(flags):
         print("\n".join(table(map(_machine_row, estimation.machines.values()))))
         return
     body, head, arguments = _arguments(flags)
-    if flags.largest:
-        _run_largest(flags, body, head, arguments)
-        return
-    if flags.batch is None:
-        raise ValueError("--batch is missing")
-    found = estimate(body, head, **arguments)
-    _write(flags, found)
-
-
-def _run_largest(flags, body, head, arguments):
-    if flags.memory is None:
+    if flags.largest and flags.memory is None:
         raise ValueError("--largest needs --memory")
-    if flags.batch is None and flags.largest != "batch":
-        raise ValueError("--batch is missing")
-    memory = arguments.pop("memory")
-    value, found = find(body, head, memory, flags.largest, arguments)
-    if not flags.json:
-        print(f"the largest {flags.largest} is {value:,}\n")
-    _write(flags, found, largest=value)
-
-
-def _write(flags, found, **more):
+    if flags.batch is None:
+        if flags.largest != "batch":
+            raise ValueError("--batch is missing")
+        del arguments["batch"]
+    if flags.largest:
+        memory = arguments.pop("memory")
+        value, found = find(body, head, memory, flags.largest, arguments)
+    else:
+        found = estimate(body, head, **arguments)
     if flags.json:
+        more = {"largest": value} if flags.largest else {}
         json.dump({**found.to_dict(), **more}, sys.stdout, indent=2)
         print()
-    else:
-        print(found)
+        return
+    if flags.largest:
+        print(f"the largest {flags.largest} is {value:,}\n")
+    print(found)
 
 
 def _arguments(flags):
@@ -65,44 +62,23 @@ def _arguments(flags):
     if flags.heads is not None:
         names = flags.heads.split(",")
         head = names if len(names) > 1 else names[0]
-    arguments = {
-        "batch": flags.batch,
-        "length": flags.length,
-        "width": flags.width,
-        "num_classes": flags.num_classes,
-        "vocabulary": flags.vocabulary,
-        "dtype": flags.dtype,
-        "optimizer": None if flags.optimizer == "none" else flags.optimizer,
-        "head_optimizer": flags.head_optimizer,
-        "corpus_tokens": flags.corpus_tokens,
-        "memory": flags.memory,
-        "machine": flags.machine,
-        "replicas": flags.replicas,
-        "shards": flags.shards,
-        "network": flags.network,
-        "labels_per_example": flags.labels_per_example,
-    }
-    if flags.tree is not None:
-        _check_take_trees(names)
-    if flags.counts is not None:
-        arguments["counts"] = (
-            "zipf" if flags.counts == "zipf" else read_counts(flags.counts)[0]
-        )
-    if flags.tree is not None:
-        head = _on_tree(names, Tree.load(flags.tree), arguments)
-    if flags.batch is None:
-        del arguments["batch"]
-    return body, head, arguments
-
-
-def _check_take_trees(names):
-    for name in names:
+    arguments = {name: getattr(flags, name) for name in _ARGUMENTS}
+    if flags.optimizer == "none":
+        arguments["optimizer"] = None
+    for name in names if flags.tree is not None else ():
         if name not in _TREES:
             raise ValueError(
                 f"--tree and --heads: {name!r} cannot be estimated for a tree "
                 f"from a file, only {' and '.join(_TREES)}; leave it out, or "
                 "give --num_classes instead of --tree"
             )
+    if flags.counts is not None:
+        arguments["counts"] = (
+            "zipf" if flags.counts == "zipf" else read_counts(flags.counts)[0]
+        )
+    if flags.tree is not None:
+        head = _on_tree(names, Tree.load(flags.tree), arguments)
+    return body, head, arguments
 
 
 def _on_tree(names, tree, arguments):

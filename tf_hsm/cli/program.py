@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib
 import sys
 
 from tf_hsm import _build, _start
@@ -23,7 +24,7 @@ def main(arguments=None):
             stream.reconfigure(errors="backslashreplace")
     flags = parser().parse_args(arguments)
     try:
-        flags.run(flags)
+        _run(flags)
     except OSError as error:
         path = error.filename2 or error.filename
         return _fail(f"{error.strerror}: {path}" if path else error)
@@ -55,9 +56,9 @@ def parser():
         help="print the version and the build, and exit",
     )
     commands = program.add_subparsers(required=True, metavar="command")
-    tree_flags.add(commands).set_defaults(run=_run_tree)
-    estimate_flags.add(commands).set_defaults(run=_run_estimate)
-    task_flags.add(commands).set_defaults(run=_run_task)
+    tree_flags.add(commands).set_defaults(program="tree")
+    estimate_flags.add(commands).set_defaults(program="estimate")
+    task_flags.add(commands).set_defaults(program="task")
     return program
 
 
@@ -69,27 +70,11 @@ class _Version(argparse.Action):
         program.exit()
 
 
-# Help and wrong arguments are answered without these modules.
-
-
-def _run_tree(flags):
-    from tf_hsm.cli import tree_command
-
-    tree_command.run(flags)
-
-
-def _run_estimate(flags):
-    _start.import_tensorflow()
-    from tf_hsm.cli import estimate_command
-
-    estimate_command.run(flags)
-
-
-def _run_task(flags):
-    _start.import_tensorflow()
-    from tf_hsm.cli import task_command
-
-    task_command.run(flags)
+def _run(flags):
+    """Runs a command, whose modules help and wrong arguments do not need."""
+    if flags.program != "tree":
+        _start.import_tensorflow()
+    importlib.import_module(f"tf_hsm.cli.{flags.program}_command").run(flags)
 
 
 def _fail(message):

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from tf_hsm import _start
-from tf_hsm._units import digits
+from tf_hsm._units import digits, table
 from tf_hsm.cli.tree_flags import COMPARED, KINDS
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders.kind import Options
@@ -18,11 +18,6 @@ from tf_hsm.tree.data.reading import label_counts
 from tf_hsm.tree.masses import row_masses
 
 _SECONDS = 3  # between two lines of progress
-_COLUMNS = [
-    *("tree", "rows/example", "mean depth", "depth", "touched rows"),
-    *("parameters", "predicted"),
-]
-_FIT = "expected loss"  # one more column where there are data
 _BY_DEPTH = """\
 The trees are in the order of their mean depth, which is how many decisions a
 label takes: with fewer decisions a model usually fits better after equal steps
@@ -98,7 +93,7 @@ def _inspect(flags, options):
 
 def _compare(flags, options):
     data = options.data
-    table = []
+    found = []
     for text in flags.trees or [*COMPARED, *(["data"] if data else [])]:
         tree = _make(text, options)
         with _progress(f"counting {text}"):
@@ -108,29 +103,23 @@ def _compare(flags, options):
         parameters = 4 * tree.num_weight_rows * (options.width + 1)
         # A label's path has each row with its probability.
         fit = depth = float(masses.sum())
-        cells = [
-            text,
-            f"{cost.rows_per_example:,.1f}",
-            f"{depth:.2f}",
-            f"{tree.depth:,}",
-            f"{cost.touched_rows:,.0f}",
-            f"{parameters / 2**20:,.1f} MiB",
-            f"{digits(cost.milliseconds)} ms",
-        ]
+        row = {
+            "tree": text,
+            "rows/example": f"{cost.rows_per_example:,.1f}",
+            "mean depth": f"{depth:.2f}",
+            "depth": f"{tree.depth:,}",
+            "touched rows": f"{cost.touched_rows:,.0f}",
+            "parameters": f"{parameters / 2**20:,.1f} MiB",
+            "predicted": f"{digits(cost.milliseconds)} ms",
+        }
         if data is not None:
             with _progress(f"expecting the loss of {text}"):
                 fit = tree.expected_loss(*data)
-            cells.append(f"{fit:.3f} nats")
-        table.append((fit, cells))
-    table.sort(key=lambda entry: entry[0])
-    titles = _COLUMNS if data is None else [*_COLUMNS, _FIT]
-    lines = [titles, *(cells for _, cells in table)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for name, *values in lines:
-        cells = [name.ljust(widths[0])]
-        cells += map(str.rjust, values, widths[1:])
-        print("  ".join(cells))
-    if len(table) > 1:
+            row["expected loss"] = f"{fit:.3f} nats"
+        found.append((fit, row))
+    found.sort(key=lambda entry: entry[0])
+    print("\n".join(table(row for _, row in found)))
+    if len(found) > 1:
         print(_BY_DEPTH if data is None else _BY_LOSS)
 
 

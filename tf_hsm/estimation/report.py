@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tf_hsm._units import digits, of_bytes, short
+from tf_hsm._units import digits, of_bytes, short, table
 
 _PASSES = ("forward", "backward", "update")
 _MAX_ROWS = 20  # of more parts, those that are alike share one
@@ -218,23 +218,3 @@ def compare(estimates):
     for estimate in estimates:
         lines += [f"{estimate.name}: {x}" for x in _about_optimizers(estimate)]
     return "\n".join([*table(rows), *(f"  {line}" for line in lines)])
-
-
-def table(rows):
-    """Returns lines: a head, and the values of each dict, in columns.
-
-    The first column begins at the left, as does "kind"; the others end at the
-    right.
-    """
-    rows = list(rows)
-    names = list(rows[0])
-    lines = [dict(zip(names, names, strict=True)), *rows]
-    width = {name: max(len(line[name]) for line in lines) for name in names}
-    left = {names[0], "kind"}
-    return [
-        "  ".join(
-            f"{line[name]:{'<' if name in left else '>'}{width[name]}}"
-            for name in names
-        ).rstrip()
-        for line in lines
-    ]
