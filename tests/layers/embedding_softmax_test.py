@@ -18,10 +18,10 @@ from tf_hsm.layers import HierarchicalSoftmax
 def keras_model(layer, optimizer):
     """The same of Keras' layers, which mask id 0, without empty bags."""
     table = keras.layers.Embedding(
-        softmaxes.COUNT, softmaxes.WIDTH, mask_zero=True
+        softmaxes.COUNT, softmaxes.WIDTH, mask_zero=True, dtype="float64"
     )
-    head = HierarchicalSoftmax(TREE)
-    pool = keras.layers.GlobalAveragePooling1D()
+    head = HierarchicalSoftmax(TREE, dtype="float64")
+    pool = keras.layers.GlobalAveragePooling1D(dtype="float64")
     model = keras.Sequential([softmaxes.symbols("padded"), table, pool, head])
     model.compile(optimizer, loss=head.loss, run_eagerly=True)
     embeddings, *others = softmaxes.weights(layer)
@@ -40,17 +40,13 @@ def test_as_layers_of_keras(rule, own):
     ids[:, 0] = np.maximum(ids[:, 0], 1)
     weights = np.random.default_rng(0).uniform(size=len(ids))
     data = {"x": ids, "y": softmaxes.make_labels(), "sample_weight": weights}
-    keras.config.set_dtype_policy("float64")
-    try:
-        layer = softmaxes.make_layer(
-            padding_id=0, optimizer=OPTIMIZERS[rule]() if own else None
-        )
-        model = softmaxes.make_model(
-            layer, "padded", optimizer=OPTIMIZERS[rule]()
-        )
-        other = keras_model(layer, OPTIMIZERS[rule]())
-    finally:
-        keras.config.set_dtype_policy("float32")
+    layer = softmaxes.make_layer(
+        padding_id=0,
+        optimizer=OPTIMIZERS[rule]() if own else None,
+        dtype="float64",
+    )
+    model = softmaxes.make_model(layer, "padded", optimizer=OPTIMIZERS[rule]())
+    other = keras_model(layer, OPTIMIZERS[rule]())
     before = softmaxes.weights(layer)
     losses = fit(model, data)
     assert_near(losses, fit(other, data), 1e-6)  # Keras' mean is float32.
@@ -237,117 +233,63 @@ def test_only_touched_embeddings_move():
     assert_same(softmaxes.state(layer), before)
 
 
-LABELS = np.array([1, 2])
-INPUTS = {
-    "an id too large": (
-        np.array([[1, 2], [softmaxes.COUNT, 3]]),
-        tf.errors.InvalidArgumentError,
-        f"= {softmaxes.COUNT}|ids must be in .0, {softmaxes.COUNT}",
+COUNT, LABELS = softmaxes.COUNT, np.array([1, 2])
+BAGS, MASK = np.array([[1, 2], [3, 4]]), np.ones([2, 2], bool)
+RAGGED = tf.ragged.constant([[1, 2], [-2]], dtype=tf.int64)
+MASKED = tf.constant(BAGS)
+MASKED._keras_mask = tf.constant(MASK)
+# As long as a vector is wide: such bags would move the tree alone.
+LONG = np.zeros([2, softmaxes.WIDTH], np.int64)
+ERRORS = TypeError, ValueError, tf.errors.InvalidArgumentError
+# Words of the error, and what is asked of a layer.
+WRONG = {
+    **{
+        words: lambda layer, ids=ids: layer_step(layer, ids, LABELS)
+        for words, ids in {
+            f"= {COUNT}|ids must be in .0, {COUNT}": BAGS + COUNT - 3,
+            f"= -2|ids must be in .0, {COUNT}": RAGGED,
+            "ids must be integers, but are float": BAGS * 1.0,
+            r"ids, of shape \(2, 2, 1\), must be \[batch": BAGS[..., None],
+            "weights must have the shape": [BAGS, np.ones(2, "f4")],
+            "weights must have the shape of ids": [
+                RAGGED,
+                tf.cast(RAGGED[::-1], "float32"),
+            ],
+            # Two arrays are ids and weights.
+            "weights must be floats, but are int": [LABELS, LABELS],
+            "but are a list of 3": [LABELS, np.ones(2), np.ones(2)],
+            "labels, of shape": np.arange(3),
+            "padding_id leaves out some": MASKED,
+        }.items()
+    },
+    "ids must be": lambda layer: layer.embed([1, COUNT]),
+    "ids must b": lambda layer: layer.log_probs([1, COUNT]),
+    "ids must ": lambda layer: layer.top_k([1, COUNT], 2),
+    'keras.Input.*dtype="int64"': lambda layer: layer(keras.Input([])),
+    r"not ids.*what head\(ids\) retu": lambda layer: layer.loss(LABELS, LONG),
+    "not ids": lambda layer: tf_hsm.metrics.Perplexity(layer).update_state(
+        LABELS, LONG
     ),
-    "a negative id": (
-        tf.ragged.constant([[1, 2], [-2]], dtype=tf.int64),
-        tf.errors.InvalidArgumentError,
-        f"= -2|ids must be in .0, {softmaxes.COUNT}",
-    ),
-    "floats": (
-        np.array([[1.0, 2], [3, 4]]),
-        TypeError,
-        "ids must be integers, but are float",
-    ),
-    "too many dimensions": (
-        np.zeros([2, 3, 4], np.int64),
-        ValueError,
-        r"ids, of shape \(2, 3, 4\), must be \[batch\]",
-    ),
-    "one weight per bag": (
-        [np.array([[1, 2], [3, 4]]), np.ones(2, np.float32)],
-        tf.errors.InvalidArgumentError,
-        "weights must have the shape of ids",
-    ),
-    "weights of other bags": (
-        [
-            tf.ragged.constant([[1, 2], [3]]),
-            tf.ragged.constant([[1.0], [2.0, 3.0]]),
-        ],
-        tf.errors.InvalidArgumentError,
-        "weights must have the shape of ids",
-    ),
-    "three tensors": (
-        [np.array([1, 2]), np.ones(2), np.ones(2)],
-        ValueError,
-        "but are a list of 3",
-    ),
-    "labels of other bags": (
-        np.array([[1, 2], [3, 4], [5, 6]]),
-        ValueError,
-        "labels, of shape",
-    ),
+    "leaves out some": lambda layer: layer(BAGS, LABELS, inputs_mask=MASK),
 }
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("what", INPUTS)
-def test_inputs(what, training):
-    inputs, error, match = INPUTS[what]
-    layer = softmaxes.make_layer(optimizer="adagrad")
+@pytest.mark.parametrize("own", ["adagrad", None])
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_inputs(words, own):
+    """They move nothing, whoever trains the layer."""
+    layer = softmaxes.make_layer(optimizer=own)
     layer.build()
     before = softmaxes.state(layer)
-    with pytest.raises(error, match=match):
-        if training:
-            layer_step(layer, inputs, LABELS)
-        else:
-            layer(inputs, LABELS)
+    with tf.GradientTape(), pytest.raises(ERRORS, match=words):
+        WRONG[words](layer)
     assert_same(softmaxes.state(layer), before)
 
 
-def test_answers_check_ids():
-    layer = softmaxes.make_layer(optimizer="sgd")
-    with pytest.raises(ValueError, match="has no weights yet"):
-        layer.top_k(np.array([1]), 2)
-    layer.build()
-    for ask in (layer.embed, layer.log_probs, lambda x: layer.top_k(x, 2)):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="ids must be"):
-            ask(np.array([1, softmaxes.COUNT]))
-    with pytest.raises(TypeError, match=r'keras.Input.*dtype="int64"'):
-        layer(keras.Input([]))
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_losses_take_no_ids(own):
-    """Bags as long as a vector is wide would move the tree alone."""
-    layer = softmaxes.make_layer(optimizer="sgd" if own else None)
-    layer.build()
-    before = softmaxes.state(layer)
-    ids = np.zeros([len(LABELS), softmaxes.WIDTH], np.int64)
-    with (
-        tf.GradientTape(),
-        pytest.raises(TypeError, match=r"not ids.*what head\(ids\) returns"),
-    ):
-        layer.loss(LABELS, ids)
-    with pytest.raises(TypeError, match="not ids"):
-        tf_hsm.metrics.Perplexity(layer).update_state(LABELS, ids)
-    assert_same(softmaxes.state(layer), before)
-
-
-def test_a_mask_of_ids_in_bags():
+def test_a_list_of_ids():
     layer = softmaxes.make_layer()
-    ids, mask = np.array([[1, 2], [3, 4]]), np.ones([2, 2], bool)
-    with pytest.raises(ValueError, match="padding_id leaves out some"):
-        layer(ids, LABELS, inputs_mask=mask)
-    ids = tf.constant(ids)
-    ids._keras_mask = tf.constant(mask)
-    with pytest.raises(ValueError, match="padding_id leaves out some"):
-        layer(ids)
-
-
-def test_a_list_of_bags():
-    """Two arrays are ids and weights: integers would be taken for weights."""
-    layer = softmaxes.make_layer()
-    layer(np.array([1]))
-    with pytest.raises(TypeError, match="weights must be floats, but are int"):
-        layer.embed([np.array([1, 2]), np.array([3, 4])])
-    ids = np.array([1, 2, 3])
-    np.testing.assert_array_equal(layer.embed(list(ids)), layer.embed(ids))
+    layer.build()
+    np.testing.assert_array_equal(layer.embed([1, 2]), layer.embed(LABELS))
 
 
 def test_gradients():

@@ -200,11 +200,7 @@ def test_merged_labels(name, use_bias):
     np.testing.assert_array_equal(
         log_probs[:, : keep.size], head.log_probs(x).numpy()[:, keep]
     )
-    kernel = head.kernel.numpy().astype(float)
-    bias = (
-        head.bias.numpy().astype(float) if use_bias else np.zeros(len(kernel))
-    )
-    p = reference.probabilities(kernel, bias, x.astype(float))
+    p = probabilities(head, x)
     above = head.tree.group_parents[head.tree.row_groups]
     for row in range(head.tree.num_rows):
         if above[row] >= 0:

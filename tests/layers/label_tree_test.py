@@ -65,22 +65,6 @@ def test_learns():
     np.testing.assert_array_equal(predicted, best)
 
 
-def test_sequences():
-    """A mask from below, and sample weights from the left."""
-    x, labels = make_data(48)
-    x, labels = x.reshape(8, 6, -1), labels.reshape(8, 6, -1)
-    mask = np.arange(6) < np.arange(1, 9)[:, np.newaxis] % 6
-    head = LabelTree(TREE)
-    weights = np.linspace(0, 1, 8, dtype="f4")
-    losses = head(x, labels, weights, inputs_mask=mask).numpy()
-    assert losses.shape == (8, 6) and (losses[~mask] == 0).all()
-    np.testing.assert_allclose(
-        head.losses[0],
-        (losses * weights[:, np.newaxis]).sum() / mask.sum(),
-        rtol=1e-5,
-    )
-
-
 def test_allowed_labels():
     """Shared, of each input, and as another input of a model."""
     x, _ = make_data()
