@@ -83,17 +83,95 @@ def check_integers(name, values):
     return np.ascontiguousarray(array, np.int64)
 
 
+def is_mapping(values):
+    """Returns whether values have keys: a dict, a Counter, a pandas Series.
+
+    The keys of a DataFrame are no names of classes.
+    """
+    return hasattr(values, "items") and getattr(values, "ndim", 1) == 1
+
+
+def split_mapping(mapping):
+    """Returns the keys, a list, and the values of a dict or a Series."""
+    values = mapping.values
+    values = list(values()) if callable(values) else np.asarray(values)
+    return list(mapping.keys()), values
+
+
+def by_class(name, values, num_classes=None, class_of=None, missing=0):
+    """Returns numbers in the order of their classes; all but a mapping as is.
+
+    Args:
+      name: of the argument, for errors.
+      values: `[N]` numbers in the order of the classes; or a mapping, whose
+        keys are classes, or names of classes.
+      num_classes: N; None: as many as there are keys.
+      class_of: `Tree.class_of` of a tree with names; None: there are no names.
+      missing: the number of a class without a key, where N is given.
+
+    Raises:
+      IndexError: a key is an integer that is no class.
+      KeyError: a key is a str that is no name.
+      ValueError: a key is neither, or is there twice; or N is not given, and a
+        class has no key.
+    """
+    if not is_mapping(values):
+        return values
+    keys, numbers = split_mapping(values)
+    size = len(keys) if num_classes is None else num_classes
+    if class_of is not None and keys and isinstance(keys[0], str):
+        classes = class_of(keys)
+    else:
+        classes = np.array([_class_of_key(name, key) for key in keys], np.int64)
+        if num_classes is None:
+            _check_complete(name, classes)
+        for c in classes[(classes < 0) | (classes >= size)]:
+            check_class(c, size)
+    times = np.bincount(classes, minlength=size)
+    refuse_first(times > 1, lambda c: f"{name} has class {c} twice")
+    array = np.asarray(numbers)
+    if array.dtype.kind not in "biuf":
+        array = np.array([*numbers, None], object)[:-1]
+    result = np.full(size, missing, array.dtype)
+    result[classes] = array
+    return result
+
+
+def _class_of_key(name, key):
+    c = _as_int(key)
+    if c is None:
+        raise ValueError(
+            f"{name} has the key {key!r}; the keys must all be integers, the "
+            "classes, or all strs, the names of the classes of a tree that has "
+            "names"
+        )
+    return c
+
+
+def _check_complete(name, classes):
+    missing = np.setdiff1d(np.arange(classes.size), classes)
+    if missing.size:
+        raise ValueError(
+            f"{name} has no key {missing[0]}; {classes.size} integer keys must "
+            f"be the classes 0 to {classes.size - 1}: give a class that does "
+            "not occur the count 0"
+        )
+
+
 def check_counts(counts, num_classes=None):
     """Returns counts `[N]` as int64 where they are integers, else as float64.
 
     Args:
-      counts: how often each class occurs; at least one, none negative.
+      counts: how often each class occurs, at least one, none negative; see
+        `by_class`.
       num_classes: N, where it is known.
 
     Raises:
       ValueError: names the first class whose count is not usable, or says
         that the total passes what the type can hold (2**63 for integers).
+        Keys of a mapping raise what `by_class` raises.
     """
+    counts = by_class("counts", counts, num_classes)
     array = _rank_1("counts", counts, "numbers")
     if not array.size:
         raise ValueError("counts is empty; a tree has at least one class")
@@ -140,8 +218,7 @@ def _rank_1(name, values, what):
     """Returns an array of rank 1; ValueError if `values` are something else."""
     if isinstance(values, Mapping):
         raise ValueError(
-            f"{name} must be a list of {what} in class order, not a "
-            f"{type(values).__name__}; list({name}.values()) is one"
+            f"{name} must be a list of {what}, not a {type(values).__name__}"
         )
     try:
         array = np.asarray(values)

@@ -103,7 +103,7 @@ class LabelCounts:
             pinned.
         """
         check_not_pinned(tree, "a label tree")
-        counts = _checks.check_counts(counts, tree.num_classes)
+        counts = _checks.check_counts(tree._by_class(counts), tree.num_classes)
         examples = _checks.check_int("examples", examples, 1)
         if counts.max() > examples:
             c = int(np.argmax(counts))

@@ -340,8 +340,8 @@ def test_hostile_growth(arguments, message):
         (lambda: NAMED.rebalance([1, 2]), ValueError, "counts has 2 entries"),
         (lambda: NAMED.rebalance([1, 2, -1]), ValueError, "class 2 is -1"),
         (lambda: NAMED.rebalance({"dog": 2}), KeyError, "no class is named"),
-        (lambda: NAMED.rebalance({"of": -2}), ValueError, "class 0 is -2"),
-        (lambda: NAMED.rebalance({0: 1}), TypeError, "is a str, not 0"),
+        (lambda: NAMED.rebalance({"of": -2}), ValueError, "class 1 is -2"),
+        (lambda: NAMED.rebalance({"of": 1, 0: 1}), TypeError, "a str, not 0"),
         (
             lambda: NAMED.rebalance([1, 2, 3], branching=1),
             ValueError,
@@ -350,7 +350,7 @@ def test_hostile_growth(arguments, message):
         (
             lambda: Tree.two_level(3).rebalance({"of": 1}),
             ValueError,
-            "the tree has no names",
+            "has the key 'of'; .* of a tree that has names",
         ),
         (lambda: NAMED.map_rows(7), TypeError, "before must be a tf_hsm.Tree"),
         (

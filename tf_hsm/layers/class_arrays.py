@@ -1,7 +1,6 @@
 """Options of an objective that are arrays with a number for each class."""
 
 import numbers
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -45,17 +44,15 @@ def as_prior(prior, num_classes):
 
 def as_class_weights(weights, num_classes):
     """Returns class weights as `[N]` float64."""
-    if isinstance(weights, Mapping):
-        array = np.ones(num_classes)
-        for c, weight in weights.items():
-            if not isinstance(weight, numbers.Real):
-                raise TypeError(
-                    f"the weight of class {c} in class_weights is {weight!r}; "
-                    "it must be a number"
-                )
-            array[_checks.check_class(c, num_classes)] = weight
-    else:
-        array = np.array(weights, np.float64)
+    given = _checks.by_class("class_weights", weights, num_classes, missing=1)
+    given = np.asarray(given)
+    for c, weight in enumerate(given if given.dtype == object else []):
+        if not isinstance(weight, numbers.Real):
+            raise TypeError(
+                f"the weight of class {c} in class_weights is {weight!r}; it "
+                "must be a number"
+            )
+    array = given.astype(np.float64)
     if array.shape != (num_classes,):
         raise ValueError(
             f"class_weights must be one for each class, [{num_classes}], but "

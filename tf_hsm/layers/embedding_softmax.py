@@ -151,8 +151,12 @@ class EmbeddingSoftmax(HeadLayer):
                 several_labels=several_labels,
                 node_labels=node_labels,
                 label_smoothing=label_smoothing,
-                smoothing_prior=smoothing_prior,
-                class_weights=class_weights,
+                smoothing_prior=tree._by_class(
+                    smoothing_prior, "smoothing_prior"
+                ),
+                class_weights=tree._by_class(
+                    class_weights, "class_weights", missing=1
+                ),
                 focal_gamma=focal_gamma,
             ),
             RowSpec(

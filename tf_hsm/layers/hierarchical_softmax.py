@@ -196,8 +196,12 @@ class HierarchicalSoftmax(HeadLayer):
                 several_labels=several_labels,
                 node_labels=node_labels,
                 label_smoothing=label_smoothing,
-                smoothing_prior=smoothing_prior,
-                class_weights=class_weights,
+                smoothing_prior=tree._by_class(
+                    smoothing_prior, "smoothing_prior"
+                ),
+                class_weights=tree._by_class(
+                    class_weights, "class_weights", missing=1
+                ),
                 focal_gamma=focal_gamma,
                 z_loss=z_loss,
             ),

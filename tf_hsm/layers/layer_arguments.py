@@ -55,9 +55,9 @@ _TEXTS = {
           layer. Where the layer grows, a new class has the mean of all others.
         """,
     "loss": """
-        class_weights: `[N]`, or a dictionary of classes in which missing
-          classes have 1: the loss of a label is multiplied by the weight of its
-          class.
+        class_weights: `[N]`, or a mapping as `Tree.with_counts` takes it, in
+          which missing classes have 1: the loss of a label is multiplied by the
+          weight of its class.
         focal_gamma: the exponent of `tf_hsm.losses.focal_loss`; not possible
           with label_smoothing.
         """,
@@ -106,7 +106,7 @@ def starting_counts(counts, tree, use_bias, bias_initializer):
         zeros = keras.initializers.Zeros
         is_default = isinstance(keras.initializers.get(bias_initializer), zeros)
         return tree.counts if use_bias and is_default else None
-    counts = _checks.check_counts(counts, tree.num_classes)
+    counts = _checks.check_counts(tree._by_class(counts), tree.num_classes)
     if not use_bias:
         raise ValueError("counts set the biases, but use_bias is False")
     return counts

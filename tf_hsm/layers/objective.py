@@ -88,7 +88,7 @@ class Objective:
         """Checks the options, and which of them exclude each other.
 
         Raises:
-          IndexError: a class of a dictionary of class weights is out of range.
+          IndexError: a class of a mapping is out of range.
           TypeError: an option is not of its type.
           ValueError: an option is out of its range, or two exclude each other.
         """

@@ -37,8 +37,7 @@ def prune(layer, keep, merge, counts, config=None, drop="collapse"):
       drop: what `pruned_tree.prune` does without `merge`.
     """
     tree = continued.only_head(layer, "prune").tree
-    if counts is None:
-        counts = tree.counts
+    counts = tree.counts if counts is None else tree._by_class(counts)
     keep, counts = kept_classes.read(keep, tree.num_classes, counts)
     pruned = pruned_tree.prune(tree, keep, "merge" if merge else drop)
     config = config or (lambda found: {"tree": found.tree.get_config()})

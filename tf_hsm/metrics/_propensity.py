@@ -35,7 +35,8 @@ class PropensityScoredPrecisionAtK(OfTheBest):
 
     Args:
       head: a layer of `tf_hsm.layers`.
-      counts: `[N]`, how many training examples have each class as a label.
+      counts: `[N]`, how many training examples have each class as a label; or
+        a mapping from classes.
       num_examples: E, the number of training examples.
       k: how many classes, at least 1; where the head has fewer, all.
       a: see above; 0.55 in the paper, 0.5 for Wikipedia, 0.6 for Amazon.
@@ -63,8 +64,9 @@ class PropensityScoredPrecisionAtK(OfTheBest):
         dtype=None,
     ):
         super().__init__(head, k, name, dtype)
-        counts = np.asarray(counts)
-        self.counts = _checks.check_counts(counts, counts.size)
+        num_classes = getattr(head, "num_classes", None)
+        counts = _checks.by_class("counts", counts, num_classes)
+        self.counts = _checks.check_counts(counts)
         self.num_examples = _checks.check_int("num_examples", num_examples, 3)
         if not (a >= 0 and b > 0):
             raise ValueError(f"a = {a} must be at least 0 and b = {b} above 0")

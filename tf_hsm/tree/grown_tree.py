@@ -7,7 +7,6 @@ from tf_hsm.tree import new_classes
 from tf_hsm.tree.arrays import row_groups
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.huffman import huffman_arrays
-from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
 from tf_hsm.tree.builders.nodes import arrays_of_nodes
 from tf_hsm.tree.memory import check_fits
 
@@ -44,9 +43,7 @@ def grow(tree, classes, near, branch, max_fanout):
 def rebalance(tree, counts, branching):
     """Returns the Huffman tree of new counts: see `Tree.rebalance`."""
     _refuse_pinned(tree)
-    if is_mapping(counts):
-        counts = _counts_by_name(tree, counts)
-    counts = _checks.check_counts(counts, tree.num_classes)
+    counts = _checks.check_counts(tree._by_class(counts), tree.num_classes)
     if branching is None:
         largest = int(np.diff(tree.group_offsets).max())
         branching = min(max(2, largest), _LARGEST_FANOUT)
@@ -55,14 +52,6 @@ def rebalance(tree, counts, branching):
         return better
     rows = better.map_rows(tree)
     return better._with(names=np.where(rows < 0, "", tree.names[rows]))
-
-
-def _counts_by_name(tree, counts):
-    names, values = split_mapping(counts)
-    result = np.zeros(tree.num_classes)
-    if names:
-        result[tree.class_of(names)] = _checks.check_counts(values)
-    return result
 
 
 def _refuse_pinned(tree):

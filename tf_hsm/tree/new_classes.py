@@ -6,7 +6,6 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.tree.builders.embeddings import check_vectors, points_of
-from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
 from tf_hsm.tree.names import check_strs
 
 _SCORES = 1 << 24  # cosines that there are at a time
@@ -27,8 +26,8 @@ def read(classes, known):
     that the argument is of no known form, or that a name is there already.
     """
     names = counts = None
-    if is_mapping(classes):
-        names, counts = split_mapping(classes)
+    if _checks.is_mapping(classes):
+        names, counts = _checks.split_mapping(classes)
     elif isinstance(classes, list | tuple) or getattr(classes, "ndim", 0):
         values = list(classes)
         if any(isinstance(value, str) for value in values):

@@ -103,8 +103,10 @@ class Tree(TreeConstructors, GroupArrays):
         )
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
         if counts is not None:
-            counts = _checks.check_counts(counts, self.num_classes).copy()
-            counts = read_only(counts)
+            counts = _checks.check_counts(
+                self._by_class(counts), self.num_classes
+            )
+            counts = read_only(counts.copy())
         self.__dict__["counts"] = counts
 
     def _with(self, **changes):
@@ -204,11 +206,17 @@ class Tree(TreeConstructors, GroupArrays):
         `tf_hsm.distribute.plan` use the counts where no others are given.
 
         Args:
-          counts: `[N]`, how often each class occurs; or None, for a tree
-            without counts.
+          counts: `[N]`, how often each class occurs; or a mapping from
+            classes, or from names where the tree has names, to these numbers:
+            a dict, a `collections.Counter` or a pandas Series. A class that it
+            lacks has the count 0. All methods of the tree and all layers read
+            counts so. None: a tree without counts.
 
         Raises:
-          ValueError: a count is negative, infinite or NaN; names the class.
+          IndexError: a key is an integer that is no class.
+          KeyError: a key is a str that is no name of a class.
+          ValueError: a count is negative, infinite or NaN; names the class. Or
+            keys are neither integers nor strs.
         """
         return self._with(counts=counts)
 
@@ -346,8 +354,7 @@ class Tree(TreeConstructors, GroupArrays):
         >>> better = tree.rebalance({"cat": 9, "the": 7, "of": 1})
 
         Args:
-          counts: `[N]`, how often each class occurs now; or a mapping from
-            names to counts, where names that are missing do not occur.
+          counts: `[N]`, how often each class occurs now; see `with_counts`.
           branching: the fanout; when None the largest of this tree, but at
             most 256.
 
@@ -440,7 +447,7 @@ class Tree(TreeConstructors, GroupArrays):
             parent, so that no group can be removed; or the tree is pinned and a
             single class would be left.
         """
-        counts = self.counts if counts is None else counts
+        counts = self.counts if counts is None else self._by_class(counts)
         keep, _ = kept_classes.read(keep, self.num_classes, counts)
         return pruned_tree.prune(self, keep, "merge" if merge else "collapse")
 
@@ -625,7 +632,7 @@ class Tree(TreeConstructors, GroupArrays):
             raise ValueError(
                 "the tree has no counts; give them: tree.log_prior(counts)"
             )
-        prior = masses.log_prior(self, counts)
+        prior = masses.log_prior(self, self._by_class(counts))
         return self.pin_rows(prior) if self.pinned else prior
 
     def summary(self) -> str:
@@ -670,7 +677,17 @@ class Tree(TreeConstructors, GroupArrays):
         """Returns the given counts, else the tree's if a class occurs."""
         if counts is None and self.counts is not None and self.counts.any():
             return self.counts
-        return counts
+        return self._by_class(counts)
+
+    def _by_class(self, values, name="counts", missing=0):
+        """Returns what a user gives for each class in the order of the classes.
+
+        See `_checks.by_class`.
+        """
+        class_of = None if self._names is None else self.class_of
+        return _checks.by_class(
+            name, values, self.num_classes, class_of, missing
+        )
 
     @functools.cached_property
     def _class_lookup(self):

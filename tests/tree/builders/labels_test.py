@@ -5,27 +5,13 @@ import collections
 import numpy as np
 import pytest
 
+from tests.support.series import Series
 from tests.support.tree_reference import random_parents
 from tf_hsm.tree import Tree
 
 WORDS = ["the", "cat", "and", "the", "dog", "and", "the", "end"]
 COUNTS = [3, 1, 2, 1, 1]
 NAMES = ["the", "cat", "and", "dog", "end"]
-
-
-class Series:
-    """What the builders use of a `pandas.Series`."""
-
-    ndim = 1
-
-    def __init__(self, index, values):
-        self._index, self.values = index, np.array(values)
-
-    def keys(self):
-        return self._index
-
-    def items(self):
-        return zip(self._index, self.values, strict=True)
 
 
 class DiGraph:
@@ -104,7 +90,7 @@ def test_from_counts():
     ("counts", "message"),
     [
         ({}, "counts is empty"),
-        ({"a": 1, 2: 3}, "has the key 'a'; the keys must all be strs"),
+        ({"a": 1, 2: 3}, "has the key 'a'; the keys must all be integers"),
         ({2: 3, "a": 1}, "has the key 'a'"),
         ({None: 1}, "has the key None"),
         ({True: 1, 0: 2}, "has the key True"),
@@ -132,8 +118,6 @@ def test_other_bad_counts():
         Tree.from_counts({"a": 1}, names=["a"])
     with pytest.raises(ValueError, match="has 1 entries; there must be"):
         Tree.from_counts([1, 2], names=["a"])
-    with pytest.raises(ValueError, match=r"not a Counter; list\(counts\.val"):
-        Tree.two_level(5).expected_cost(MAPPINGS["Counter"])
 
 
 @pytest.mark.parametrize("seed", range(10))

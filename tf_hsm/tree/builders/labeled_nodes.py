@@ -6,12 +6,11 @@ The libraries are known by what their objects can do, and are not imported.
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
 
 
 def is_labeled(parents):
     """Returns whether `parents` is a mapping or a graph, not an array."""
-    return is_mapping(parents) or hasattr(parents, "nodes")
+    return _checks.is_mapping(parents) or hasattr(parents, "nodes")
 
 
 def number_nodes(parents, classes, names):
@@ -74,7 +73,7 @@ def _read_graph(graph):
 
 
 def _read_mapping(mapping):
-    labels, above = split_mapping(mapping)
+    labels, above = _checks.split_mapping(mapping)
     if len(set(labels)) < len(labels):
         label = next(x for x in labels if labels.count(x) > 1)
         raise ValueError(f"parents has the node {label!r} twice")
@@ -119,12 +118,12 @@ def _refuse_cycle(labels, parents):
 
 def _node_classes(labels, parents, classes):
     """Returns the class of each node `[M]`, -1 for nodes with children."""
-    if not is_mapping(classes):
+    if not _checks.is_mapping(classes):
         raise ValueError(
             "classes must be a dict from each leaf to its class where parents "
             f"is no array, not a {type(classes).__name__}"
         )
-    leaves, values = split_mapping(classes)
+    leaves, values = _checks.split_mapping(classes)
     given = dict(zip(leaves, values, strict=True))
     inner, owners = set(parents), {}
     result = np.full(len(labels), -1)

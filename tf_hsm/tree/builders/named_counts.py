@@ -1,9 +1,5 @@
 """Counts of classes as builders take them: with names or without."""
 
-import operator
-
-import numpy as np
-
 from tf_hsm import _checks
 from tf_hsm.tree.memory import check_array_fits
 from tf_hsm.tree.names import replace_class_names
@@ -20,27 +16,15 @@ def split_counts(counts, class_bytes):
       ValueError: a count or a key is not usable; names it.
     """
     names = None
-    if is_mapping(counts):
-        keys, counts = split_mapping(counts)
+    if _checks.is_mapping(counts):
+        keys, numbers = _checks.split_mapping(counts)
         if all(isinstance(key, str) for key in keys):
-            names = keys
+            names, counts = keys, numbers
             _refuse_twice(names)
         else:
-            counts = np.asarray(counts)[_places(keys)]
+            counts = _checks.by_class("counts", counts)
     check_array_fits("counts", counts, class_bytes)
     return _checks.check_counts(counts), names
-
-
-def is_mapping(counts):
-    """Returns whether counts have keys that are names; a DataFrame has not."""
-    return hasattr(counts, "items") and getattr(counts, "ndim", 1) == 1
-
-
-def split_mapping(mapping):
-    """Returns the keys, a list, and the values of a dict or a Series."""
-    values = mapping.values
-    values = list(values()) if callable(values) else np.asarray(values)
-    return list(mapping.keys()), values
 
 
 def with_names(arrays, names, counts):
@@ -62,27 +46,3 @@ def _refuse_twice(names):
                 f"counts has {name!r} twice; each name must have one count"
             )
         seen.add(name)
-
-
-def _places(keys):
-    """Returns the place of each class `[N]` among integer keys."""
-    classes = []
-    for key in keys:
-        try:
-            if isinstance(key, bool | np.bool_):
-                raise TypeError
-            classes.append(operator.index(key))
-        except TypeError as error:
-            raise ValueError(
-                f"counts has the key {key!r}; the keys must all be strs, the "
-                "names of the classes, or all integers, the classes"
-            ) from error
-    places = {c: place for place, c in enumerate(classes)}
-    missing = next((c for c in range(len(keys)) if c not in places), None)
-    if missing is not None:
-        raise ValueError(
-            f"counts has no key {missing}; {len(keys)} integer keys must be "
-            f"the classes 0 to {len(keys) - 1}: give a class that does not "
-            "occur the count 0"
-        )
-    return [places[c] for c in range(len(keys))]
