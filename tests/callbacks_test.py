@@ -100,6 +100,32 @@ def test_resumed(own, tmp_path):
         assert model.layers[-1].tree == whole.layers[-1].tree
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_best_weights_of_another_tree(own):
+    """Weights that Keras restores get back the tree that they were made for."""
+    data = make_data(examples=400)
+    model = make_model(own=own)
+    head, old = model.layers[-1], model.layers[-1].tree
+    # The first epoch is the best one.
+    best = keras.callbacks.EarlyStopping(
+        "loss", mode="max", patience=9, restore_best_weights=True
+    )
+    losses = []
+
+    class Evaluate(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            losses.append(held_loss(model))
+
+    regroup = RegroupClasses([5, 10], data, verbose=False)
+    # Its epochs have four steps.
+    fit(model, data, 3, callbacks=[Evaluate(), regroup, best])
+    assert head.tree == old and held_loss(model) == losses[0] != losses[1]
+    # Other weights than those of before are not looked at.
+    fit(model, data, 1, callbacks=[RegroupClasses(1000, data)])
+    model.set_weights([0 * w for w in model.get_weights()])
+    assert head.tree == old and not head.kernel.numpy().any()
+
+
 def test_steps_that_are_done():
     """Steps before this fit are skipped; several at once are one execution."""
     model = make_model()

@@ -89,3 +89,21 @@ def test_what_is_not_multi_hot(number):
             tf_hsm.label_lists(form)
     with pytest.raises(ValueError, match="has no dimension"):
         tf_hsm.label_lists(1)
+
+
+def test_sparse_entries_in_any_order():
+    rows, columns = np.nonzero(MATRIX)
+    order = np.random.default_rng(2).permutation(rows.size)
+    places = np.stack([rows, columns], 1)[order].astype(np.int64)
+    matrix = tf.SparseTensor(places, np.ones(rows.size), MATRIX.shape)
+    for convert in (tf_hsm.label_lists, tf.function(tf_hsm.label_lists)):
+        np.testing.assert_array_equal(convert(matrix), expected(MATRIX))
+
+
+def test_refused_forms():
+    """An entry that is there twice would be a 2 in the dense form."""
+    twice = tf.SparseTensor([[0, 1], [1, 2], [0, 1]], np.ones(3), [2, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="once, but has"):
+        tf_hsm.label_lists(twice)
+    with pytest.raises(TypeError, match="take ragged lists of labels as they"):
+        tf_hsm.label_lists(tf.ragged.constant([[0, 1], [1]]))

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.support.models import WIDTH, make_head
 from tf_hsm.losses import HeadLoss, focal_loss
+from tf_hsm.metrics import Perplexity
 from tf_hsm.runtime import replicas
 
 LABELS = np.array([[3, 4, 5], [6, 7, 4]])
@@ -109,11 +110,9 @@ def test_no_label_counts():
     assert float(head.loss(np.full_like(LABELS, -1), outputs)) == 0
 
 
-@pytest.mark.parametrize(
-    "weights", [0.5, [1, 0], [[1], [0]], [[1, 1, 2], [0, 3, 0]]]
-)
+@pytest.mark.parametrize("weights", [0.5, [[1], [0]], [[1, 1, 2], [0, 3, 0]]])
 def test_sample_weight_broadcasts_from_the_left(weights):
-    """One weight per example, or per label; with a last dimension of 1 too."""
+    """One weight per sequence, or per label; with a last dimension of 1 too."""
     head, outputs, losses = make_outputs()
     weights = np.array(weights, "f4")
     full = weights.reshape(weights.shape + (1,) * (2 - weights.ndim))
@@ -121,6 +120,22 @@ def test_sample_weight_broadcasts_from_the_left(weights):
     for given in (weights, np.broadcast_to(full, LABELS.shape)[..., None]):
         loss = head.loss(LABELS[..., np.newaxis], outputs, given)
         np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_class_weight_of_fit_on_sequences():
+    """Keras makes one weight of each sequence, by its largest label."""
+    head, outputs, _ = make_outputs()
+    with pytest.raises(ValueError, match="give the head class_weights= inst"):
+        head.loss(LABELS, outputs, [1.0, 0.0])
+    with pytest.raises(ValueError, match="give the head class_weights= inst"):
+        Perplexity(head).update_state(LABELS, outputs, [1.0, 0.0])
+    model = keras.Sequential([keras.Input([3, WIDTH]), head])
+    model.compile("sgd", head.loss)
+    inputs = np.zeros([2, 3, WIDTH], "f4")
+    with pytest.raises(ValueError, match=r"sample_weight\[:, np\.newaxis\]"):
+        model.fit(inputs, LABELS, class_weight={0: 2.0}, verbose=0)
+    # One label for each input, in a column.
+    model.evaluate(inputs[:, :1], LABELS[:, :1], sample_weight=np.ones(2))
 
 
 def test_outputs_are_vectors():

@@ -279,6 +279,10 @@ scored = metrics.PropensityScoredPrecisionAtK
             lambda head: scored(head, [1, 2], 9).update_state(ONE, head(X)),
             "counts of 2 classes, .* has 30",
         ),
+        (
+            lambda head: metrics.PrecisionAtK(head).update_state(ONE, head(X)),
+            r"take tf_hsm\.metrics\.TopKAccuracy",
+        ),
         # The outputs of another model's softmax are no hidden vectors.
         *(
             (
@@ -297,3 +301,37 @@ def test_refusals(call, message):
     head.build([None, WIDTH])
     with pytest.raises((TypeError, ValueError), match=message):
         call(head)
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        metrics.TopKAccuracy,
+        metrics.PrecisionAtK,
+        metrics.RecallAtK,
+        metrics.NDCGAtK,
+        metrics.MeanReciprocalRank,
+        lambda head: metrics.PropensityScoredPrecisionAtK(head, COUNTS, 100),
+        metrics.Perplexity,
+    ],
+)
+def test_labels_that_are_no_class(metric, several, in_graph):
+    """All metrics refuse them as a loss does, but where they do not count."""
+    if metric is metrics.TopKAccuracy and several:
+        return
+    head = make("HierarchicalSoftmax", several_labels=several, ignore_class=-7)
+    hidden = head(X)
+    metric = metric(head)
+    update = tf.function(metric.update_state) if in_graph else None
+    update = update or metric.update_state
+    labels = ONE.copy()
+    if several or isinstance(metric, metrics.PrecisionAtK):
+        labels = labels[:, np.newaxis]
+    labels[3] = -7
+    update(labels, hidden)
+    for wrong in (N, N + 60, 2**40):
+        labels[5] = wrong
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"{wrong}"):
+            update(labels, hidden)

@@ -43,7 +43,9 @@ class RegroupClasses(keras.callbacks.Callback):
     The optimizer counts the steps: the layer's own optimizer or, if the layer
     has none, the optimizer of the model. A loaded model continues with the new
     tree, and the callback skips the steps that the optimizer has done. List
-    this callback before callbacks that save.
+    this callback before callbacks that save. The head moves back to its old
+    tree where `EarlyStopping(restore_best_weights=True)` restores weights from
+    before.
 
     Args:
       at: a step, or a list of steps, after which the classes are regrouped.
@@ -118,6 +120,7 @@ class RegroupClasses(keras.callbacks.Callback):
         del logs
         self._head = self._find_head()
         self._last = self._step()
+        _let_weights_keep_their_trees(self.model)
 
     def on_train_batch_end(self, batch, logs=None):
         """Regroups the classes if it is time to."""
@@ -134,8 +137,7 @@ class RegroupClasses(keras.callbacks.Callback):
         return int(optimizer.iterations)
 
     def _find_head(self):
-        layers = private_keras.layers_of(self.model)
-        heads = [x for x in layers if isinstance(x, HeadLayer)]
+        heads = _heads_of(self.model)
         if self._given_head is not None:
             heads = [x for x in heads if x is self._given_head]
         if len(heads) != 1:
@@ -240,6 +242,38 @@ class RegroupClasses(keras.callbacks.Callback):
         )
 
 
+class _WeightsOfTrees(list):
+    """What `model.get_weights()` returned, and the heads' `trees` then."""
+
+
+def _let_weights_keep_their_trees(model):
+    """Lets heads move back to the trees of weights that their model gets back.
+
+    Keras' callbacks keep what `model.get_weights()` has returned.
+    """
+    heads = _heads_of(model)
+
+    def get_weights():
+        found = _WeightsOfTrees(type(model).get_weights(model))
+        found.trees = [head.tree for head in heads]
+        return found
+
+    def set_weights(weights):
+        trees = getattr(weights, "trees", [head.tree for head in heads])
+        for head, tree in zip(heads, trees, strict=True):
+            if tree != head.tree:
+                regrouped_layer.move(head, tree, None, model.optimizer)
+                private_keras.forget_traces(model)
+        type(model).set_weights(model, weights)
+
+    model.get_weights, model.set_weights = get_weights, set_weights
+
+
+def _heads_of(model):
+    layers = private_keras.layers_of(model)
+    return [layer for layer in layers if isinstance(layer, HeadLayer)]
+
+
 class _Seen:
     """Sums of hidden vectors by class, and the first of them."""
 
@@ -335,8 +369,7 @@ class FollowLearningRate(keras.callbacks.Callback):
         del logs
         heads = self._given_heads
         if heads is None:
-            layers = private_keras.layers_of(self.model)
-            heads = [x for x in layers if isinstance(x, HeadLayer)]
+            heads = _heads_of(self.model)
             heads = [head for head in heads if head.optimizer is not None]
         if not heads or any(head.optimizer is None for head in heads):
             raise ValueError(

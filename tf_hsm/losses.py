@@ -190,14 +190,27 @@ def broadcast_weights(sample_weight, losses):
     A trailing 1 beyond the losses' dimensions, as `labels [..., 1]` have it, is
     dropped. None stays None.
 
+    Weights `[batch]` of sequences are refused: Keras makes such ones of the
+    `class_weight` of `fit`, by the class that is largest in each sequence.
+
     Raises:
       ValueError: `sample_weight` has more dimensions than the losses, or
-        another shape (tf.errors.InvalidArgumentError where a graph runs).
+        another shape (tf.errors.InvalidArgumentError where a graph runs); or
+        it is `[batch]`, and the losses are of sequences.
     """
     if sample_weight is None:
         return None
     weights = ops.convert_to_tensor(sample_weight, dtype=losses.dtype)
     missing = len(losses.shape) - len(weights.shape)
+    if missing > 0 and len(weights.shape) == 1 and losses.shape[1:] != (1,):
+        raise ValueError(
+            "sample_weight has a number for each sequence, "
+            f"{tuple(weights.shape)}, but the losses are "
+            f"{tuple(losses.shape)}. If they come from class_weight of fit, "
+            "give the head class_weights= instead: Keras gives a whole "
+            "sequence the weight of one class. If you mean them, give "
+            "sample_weight[:, np.newaxis]"
+        )
     if missing == -1 and weights.shape[-1] == 1:
         weights = ops.squeeze(weights, -1)
     elif missing < 0:

@@ -29,16 +29,22 @@ def label_lists(matrix):
 
     Raises:
       tf.errors.InvalidArgumentError: the matrix has a number that is neither 0
-        nor 1.
-      ValueError: the matrix has no dimension.
+        nor 1, or it is sparse and has an entry twice.
+      TypeError: it is a `tf.RaggedTensor`.
+      ValueError: it has no dimension.
     """
     if isinstance(matrix, tf.SparseTensor):
         return _of_sparse(matrix)
+    if isinstance(matrix, tf.RaggedTensor):
+        raise TypeError(
+            "matrix must be multi-hot, [..., N], but is a tf.RaggedTensor: "
+            "heads and metrics take ragged lists of labels as they are"
+        )
     if hasattr(matrix, "tocoo"):
         coo = matrix.tocoo()
         places = np.stack([coo.row, coo.col], 1).astype(np.int64)
         sparse = tf.SparseTensor(places, coo.data, coo.shape)
-        return _of_sparse(tf.sparse.reorder(sparse)).numpy()
+        return _of_sparse(sparse).numpy()
     if not tf.is_tensor(matrix):
         return _of_dense(tf.convert_to_tensor(np.asarray(matrix))).numpy()
     return _of_dense(matrix)
@@ -59,6 +65,7 @@ def _of_sparse(matrix):
     shape = tf.cast(matrix.dense_shape, tf.int64)
     count = tf.reduce_prod(shape[:-1])
     flat = tf.sparse.reshape(matrix, tf.stack([count, shape[-1]]))
+    flat = tf.sparse.reorder(flat)
     values = flat.values
     if values.dtype == tf.bool:
         values = tf.cast(values, tf.int8)
@@ -83,7 +90,17 @@ def _lists(places, values, shape):
         ],
         summarize=1,
     )
-    with tf.control_dependencies([] if asserted is None else [asserted]):
+    is_again = tf.reduce_all(places[1:] == places[:-1], -1)
+    once = tf.debugging.Assert(
+        ~tf.reduce_any(is_again),
+        [
+            "matrix must have each entry once, but has two at",
+            tf.boolean_mask(places[1:], is_again),
+        ],
+        summarize=2,
+    )
+    asserted = [x for x in (asserted, once) if x is not None]
+    with tf.control_dependencies(asserted):
         rows, columns = tf.unstack(places, axis=1)
     lists = tf.RaggedTensor.from_value_rowids(
         columns, rows, tf.reduce_prod(shape[:-1]), validate=False

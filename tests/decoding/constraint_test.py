@@ -310,3 +310,10 @@ def test_wrong_arguments(changes, error, message):
     ):
         with pytest.raises(error, match=message):
             decode(**arguments)
+
+
+def test_codes_that_are_none():
+    """Large ones are not taken for others by a narrower type."""
+    trie = Trie([[1, 2], [1, 3]])
+    paths = np.array([[1, 3], [2**32 + 1, 3], [1, 3 - 2**32], [7, 3]])
+    assert trie.items(paths).numpy().tolist() == [1, -1, -1, -1]

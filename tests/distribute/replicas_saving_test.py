@@ -126,3 +126,13 @@ def test_answers(kind, tmp_path):
         path = distribute.checkpoint(trained(kind)).save(tmp_path / "saved")
         distribute.checkpoint(one).restore(path)
     heads.assert_answers(questions, trained(kind), one, WIDTHS[kind])
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5])
+def test_checkpoints_to_keep(number, tmp_path):
+    saved = tf.train.Checkpoint(step=tf.Variable(0))
+    with pytest.raises(ValueError, match="max_to_keep"):
+        distribute.save(
+            saved, tmp_path / "a", heads.strategy_of(2), max_to_keep=number
+        )
+    assert not [*tmp_path.iterdir()]

@@ -57,3 +57,5 @@ def test_counts_that_differ_by_far():
     shares = tree.row_shares(1e300 ** -np.linspace(-1, 1, 40))
     assert (shares >= 0).all() and (shares <= 1).all()
     np.testing.assert_allclose(sums(tree, shares), 1, rtol=1e-12)
+    # Biases are finite: no class is impossible.
+    assert np.isfinite(Tree.two_level(3).log_prior([1e-300, 1, 1e300])).all()

@@ -114,7 +114,9 @@ class Trie(tf.Module):
         By bisection, since siblings have ascending codes.
         """
         nodes = tf.cast(nodes, tf.int32)
-        codes = tf.cast(codes, tf.int32)
+        codes = tf.cast(codes, tf.int64)
+        is_code = (codes >= 0) & (codes < self.num_codes)
+        codes = tf.cast(tf.where(is_code, codes, _NONE), tf.int32)
         low = tf.gather(self._begins, nodes)
         high = end = tf.gather(self._begins, nodes + 1)
         for _ in range(self.num_codes.bit_length()):

@@ -124,12 +124,19 @@ def copy_weights(source, target) -> None:
 
 
 def _order(head):
-    """The trees, and where one is cut: the devices may be others."""
-    spec = getattr(head, "spec", None)  # of an adaptive softmax
-    trees = [head.tree] if spec is None else spec.trees()
-    cuts = [] if head.plan is None else [head.plan.layout.unit_rows]
+    """The trees, and where one is cut: the devices may be others.
+
+    They are read at each save and restore, since the head may be regrouped.
+    """
+
+    def parts():
+        spec = getattr(head, "spec", None)  # of an adaptive softmax
+        trees = [head.tree] if spec is None else spec.trees()
+        cuts = [] if head.plan is None else [head.plan.layout.unit_rows]
+        return [x for tree in trees for x in row_order.parts_of(tree, cuts)]
+
     return row_order.RowOrder(
-        lambda: [x for tree in trees for x in row_order.parts_of(tree, cuts)],
+        parts,
         lambda: (
             "the checkpoint is of a head with another tree, or with a plan "
             "that cuts it elsewhere: make the head with plan.on(devices), "

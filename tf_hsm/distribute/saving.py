@@ -5,6 +5,7 @@ import tempfile
 
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.distribute import slices
 from tf_hsm.runtime import private_saving, replicas
 
@@ -28,15 +29,19 @@ def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
       checkpoint: a `tf.train.Checkpoint`.
       path: the path of the new checkpoint, without a suffix.
       strategy: the strategy of the head.
-      max_to_keep: how many checkpoints to keep in the folder; None: all.
+      max_to_keep: how many checkpoints to keep in the folder, at least 1; None:
+        all.
 
     Returns:
       The path.
 
     Raises:
+      ValueError: `max_to_keep` is not an integer of at least 1.
       RuntimeError: another worker could not write its part; the message names
         the worker's replica.
     """
+    if max_to_keep is not None:
+        max_to_keep = _checks.check_int("max_to_keep", max_to_keep, 1)
     path = os.fspath(path)
     checkpoint.save_counter.assign_add(1)
     if not replicas.are_of_processes(strategy):

@@ -46,10 +46,11 @@ class TopKAccuracy(OfTheBest):
                 f"{self.name} is for one label per input, but {head.name} has "
                 "several labels: take tf_hsm.metrics.PrecisionAtK"
             )
-        labels, mask = head.objective.read_one(labels, hidden, mask)
-        classes = best_classes(head, hidden, self.k)
-        hits = ops.any(head.hits(classes, labels), -1)
-        return hits, mask, sample_weight
+        labels, mask, sample_weight = read_labels(
+            head, hidden, labels, mask, sample_weight
+        )
+        found = find_labels(head, best_classes(head, hidden, self.k), labels)
+        return ops.any(found, [-2, -1]), mask, sample_weight
 
 
 @keras.saving.register_keras_serializable("tf_hsm")

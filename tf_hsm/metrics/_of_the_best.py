@@ -1,13 +1,14 @@
 """The base of the metrics of the k most probable classes."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from tf_hsm import _checks
 from tf_hsm._head_reference import HeadReference, check_hidden, reference_to
 from tf_hsm.losses import broadcast_weights
-from tf_hsm.runtime import label_sets, private_keras
+from tf_hsm.runtime import arguments, label_sets, private_keras
 
 
 class HeadMetric(keras.metrics.Metric):
@@ -77,6 +78,8 @@ class OfTheBest(HeadMetric):
           sample_weight: broadcast from the left to the inputs; or None.
 
         Raises:
+          tf.errors.InvalidArgumentError: a label that counts is no class of the
+            head, as for a loss.
           ValueError: `y_pred` are no hidden vectors of the head, or the metric
             cannot score the classes of this head.
         """
@@ -129,16 +132,28 @@ def read_labels(head, hidden, labels, mask, sample_weight, as_sets=False):
     Returns:
       Labels `[..., M]` int64, each one once, and -1 where there is none; the
       inputs that count, `[...]` bool or None; and the weights of inputs.
+
+    Raises:
+      tf.errors.InvalidArgumentError: a label that counts is no class, or no row
+        of the tree with `node_labels`.
+      ValueError: labels are one for each input, but must be sets.
     """
     objective = head.objective
     if not (head.several_labels or as_sets):
         labels, mask = objective.read_one(labels, hidden, mask)
-        labels = tf.cast(labels, tf.int64)
+        labels = _in_range(head, tf.cast(labels, tf.int64), mask)
         if mask is not None:
             labels = tf.where(
                 mask, labels, tf.constant(label_sets.NONE, tf.int64)
             )
         return labels[..., tf.newaxis], mask, sample_weight
+    shape = labels.shape if tf.is_tensor(labels) else np.shape(labels)
+    if len(shape) == len(hidden.shape) - 1 and not head.several_labels:
+        raise ValueError(
+            f"labels, of shape {tuple(shape)}, are one for each input, but "
+            "this metric takes several, [..., M]: take "
+            "tf_hsm.metrics.TopKAccuracy, or labels[..., np.newaxis]"
+        )
     weights, of_labels = objective.split_weights(sample_weight, labels)
     # Weights of labels are not weights of inputs: every input counts once.
     if of_labels is None or of_labels.shape[-1] != 1:
@@ -146,7 +161,9 @@ def read_labels(head, hidden, labels, mask, sample_weight, as_sets=False):
     labels = objective.read_sets(
         labels, hidden, tree=getattr(head, "tree", None)
     )
-    labels = tf.sort(tf.cast(labels, tf.int64), -1)
+    labels = tf.cast(labels, tf.int64)
+    labels = _in_range(head, labels, labels != label_sets.NONE)
+    labels = tf.sort(labels, -1)
     none = tf.constant(label_sets.NONE, tf.int64)
     is_again = labels[..., 1:] == labels[..., :-1]
     labels = tf.concat(
@@ -157,6 +174,14 @@ def read_labels(head, hidden, labels, mask, sample_weight, as_sets=False):
         -1,
     )
     return labels, mask, sample_weight
+
+
+def _in_range(head, labels, counted):
+    """Returns labels, whose use is an error where one that counts is wrong."""
+    count = head.tree.num_rows if head.node_labels else head.num_classes
+    kept = arguments.kept_classes(labels, count, "labels", counted)
+    with tf.control_dependencies([kept]):
+        return tf.identity(labels)
 
 
 def find_labels(head, classes, labels):

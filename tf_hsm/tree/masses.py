@@ -10,6 +10,7 @@ from tf_hsm import _checks
 from tf_hsm.tree.arrays import groups_of, sum_groups_to_root, sum_to_root
 
 _CHUNK = 1 << 22  # classes
+_LEAST_SHARE = 1e-290  # of the most frequent class, whose logarithm is finite
 
 
 def row_masses(arrays, levels, counts):
@@ -82,7 +83,9 @@ def log_prior(tree, counts):
     counts = _checks.check_counts(counts, tree.num_classes)
     seen = counts[counts > 0]
     if seen.size:
-        counts = np.where(counts > 0, counts, 0.5 * seen.min())
+        # Not so small that their shares would be zero.
+        least = max(0.5 * seen.min(), seen.max() * _LEAST_SHARE)
+        counts = np.maximum(counts, least)
     else:
         counts = np.ones(counts.size)
     masses = row_masses(tree._arrays, tree._levels, counts)

@@ -230,6 +230,8 @@ def test_bags_of_several_lengths_in_batches():
         ),
         (([0, 1],), {"several_labels": True}, r"they must be \[n, M\]"),
         ((np.eye(5, dtype=int),), {"several_labels": True}, "label_lists"),
+        ((np.array([1, 2**63 + 5], np.uint64),), {}, "below 2..63"),
+        (([1, 2], np.array([1, 2**63], np.uint64)), {}, "contexts have the id"),
         (
             (((np.array(x), np.array([1])) for x in ([[1, 2]], [[1]])),),
             {},

@@ -282,6 +282,11 @@ def _integers(name, values):
         raise ValueError(
             f"{name} are one integer; batch the dataset: dataset.batch(1024)"
         )
+    # A cast would make them negative, which stands for none.
+    if values.dtype == np.uint64 and (values > np.iinfo(np.int64).max).any():
+        raise ValueError(
+            f"{name} have the id {values.max()}; ids must be below 2**63"
+        )
     return values.astype(np.int64, copy=False)
 
 
