@@ -19,7 +19,7 @@ def test_of_losses():
         ([3.0], [2.0], None),
         ([5.0, 9.0], [[1.0], [0.0]], [True, True]),
         # One weight for a sequence is one for each of its losses.
-        ([[1.0, 2.0], [3.0, 5.0]], [1.0, 0.0], None),
+        ([[1.0, 2.0], [3.0, 5.0]], [[1.0], [0.0]], None),
     ]:
         losses = tf.constant(losses)
         if mask:
