@@ -13,7 +13,6 @@ from tests.support import forked
 from tests.support.pairs import all_pairs
 from tests.support.places import HERE
 from tests.support.step_cases import (
-    BATCH,
     KEPT,
     LABEL_SETS,
     check_two_steps,
@@ -143,90 +142,46 @@ def test_in_a_function():
     assert_same(found[0][0][1], found[0][1][0])
 
 
-class Refused:
-    """A call of the op with one thing wrong."""
-
-    def __init__(self):
-        self.problem = wide_problem(TREE, SHAPE)
-        self.variables = variables_of(self.problem)
-        self.optimizer = built("lazy_adam", self.variables)
-        self.state = self.kept(self.variables, self.problem)
-        self.handles = [v.handle for v in self.variables]
-        self.others = [tf.Variable(v) for v in 2 * self.variables]
-        self.spare = [v.handle for v in self.others]
-        self.double = tf.Variable(tf.zeros(self.others[0].shape, tf.float64))
-
-    def kept(self, variables, problem, tree=TREE, **options):
-        return kept_loss(
-            variables, problem.labels, problem.inputs, tree, **options
-        ).state
-
-    def of(self, tree, dtype=np.float32, has_biases=True):
-        """The state of a loss of other weights."""
-        other = wide_problem(tree, SHAPE, dtype, has_biases=has_biases)
-        return self.kept(variables_of(other), other, tree)
-
-
-# What errors say, and one wrong argument, as a function of a Refused.
-# Shapes that a graph knows when it is traced.
-IN_GRAPHS = [
-    ("hyperparameters must", "hyperparameters", lambda r: np.zeros([5])),
-    ("seed must", "seed", lambda r: tf.zeros([1], tf.int64)),
-    ("moved must", "moved", lambda r: tf.zeros([1], tf.bool)),
-    ("state must be a scalar", "state", lambda r: tf.stack([r.state] * 2)),
-]
 OTHERS = "but is that of one of"
-TWICE = "must be different variables"
+# What errors say, and states, as functions of a problem and its variables.
 REFUSED = [
-    ("loss_grads must", "loss_grads", lambda r: tf.zeros([BATCH - 1])),
-    ("loss_grads must", "loss_grads", lambda r: tf.zeros([BATCH, 1])),
-    # Empty states, and states of a loss of other weights.
     (
         "but is empty",
-        "state",
-        lambda r: r.kept(r.variables, r.problem, with_gradients=False),
+        lambda p, v: loss_state(p, v, with_gradients=False),
     ),
-    ("a variant of the type", "state", lambda r: tf.raw_ops.OptionalNone()),
-    (OTHERS, "state", lambda r: r.of(tf_hsm.Tree.two_level(50))),
-    (OTHERS, "state", lambda r: r.of(TREE, np.float64)),
-    (OTHERS, "state", lambda r: r.of(TREE, has_biases=False)),
-    # Variables.
-    ("weight_slots must be 2", "weight_slots", lambda r: r.spare[:1]),
-    ("bias_slots must be 2", "bias_slots", lambda r: []),
-    ("rule, but are 2", "rule", lambda r: "adagrad"),
-    (TWICE, "weight_slots", lambda r: [r.handles[0], r.spare[2]]),
-    (TWICE, "weight_slots", lambda r: [r.spare[0], r.handles[0]]),
-    (TWICE, "bias_slots", lambda r: [r.handles[1], r.spare[1]]),
-    (TWICE, "biases", lambda r: r.handles[:1]),
-    (r"weight_slots\[0\] must have", "weight_slots", lambda r: r.spare[1::-1]),
-    ("biases must", "biases", lambda r: [tf.zeros([TREE.num_rows])]),
-    ("at most one", "biases", lambda r: r.spare[1::2]),
-    ("weights must be float", "weights", lambda r: r.double.handle),
+    ("a variant of the type", lambda p, v: tf.raw_ops.OptionalNone()),
+    ("must be a scalar", lambda p, v: tf.stack([loss_state(p, v)] * 2)),
+    # States of losses of other weights.
+    (OTHERS, lambda p, v: other_state(tf_hsm.Tree.two_level(50))),
+    (OTHERS, lambda p, v: other_state(TREE, np.float64)),
+    (OTHERS, lambda p, v: other_state(TREE, has_biases=False)),
 ]
+
+
+def loss_state(problem, variables, tree=TREE, **options):
+    labels, inputs = problem.labels, problem.inputs
+    return kept_loss(variables, labels, inputs, tree, **options).state
+
+
+def other_state(tree, dtype=np.float32, has_biases=True):
+    """The state of a loss of other weights."""
+    problem = wide_problem(tree, SHAPE, dtype, has_biases=has_biases)
+    return loss_state(problem, variables_of(problem), tree)
 
 
 @pytest.mark.parametrize("moved", [False, True])
-@pytest.mark.parametrize("message, name, wrong", [*IN_GRAPHS, *REFUSED])
-def test_refused(message, name, wrong, moved):
-    """The argument is named, and nothing has changed."""
-    refused = Refused()
-    before = states(refused.optimizer, refused.variables)
-    given = {
-        "state": refused.state,
-        "loss_grads": refused.problem.upstream,
-        "moved": moved,
-        name: wrong(refused),
-    }
-
-    def call():
-        step_from(
-            variables=refused.variables, optimizer=refused.optimizer, **given
-        )
-
-    errors = tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError
-    with pytest.raises(errors, match=message):
-        call()
-    assert_same(states(refused.optimizer, refused.variables), before)
-    if (message, name, wrong) in IN_GRAPHS:
+@pytest.mark.parametrize("message, wrong", REFUSED)
+def test_refused_states(message, wrong, moved):
+    """Nothing has changed; `step_handles_test` has other arguments."""
+    problem = wide_problem(TREE, SHAPE)
+    variables = variables_of(problem)
+    optimizer = built("lazy_adam", variables)
+    before = states(optimizer, variables)
+    state = wrong(problem, variables)
+    given = state, variables, problem.upstream, optimizer
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        step_from(*given, moved=moved)
+    assert_same(states(optimizer, variables), before)
+    if message == "must be a scalar":
         with pytest.raises(ValueError):
-            tf.function(call).get_concrete_function()
+            tf.function(step_from).get_concrete_function(*given)

@@ -100,7 +100,7 @@ def _accumulator(dtype):
     return np.float64 if dtype == np.float64 else np.float32
 
 
-def small_call(op, tree="two_level_30", on_variables=False, mode=None):
+def small_call(op, tree="two_level_30", on_variables=False, mode=None, seed=0):
     """Makes a `valid_call` that is always the same: a batch of 3, width 4.
 
     With a mode of quantized weights, the parameters must be variables.
@@ -108,7 +108,7 @@ def small_call(op, tree="two_level_30", on_variables=False, mode=None):
     return valid_call(
         op,
         on_variables,
-        np.random.default_rng(0),
+        np.random.default_rng(seed),
         dtype=np.float32,
         tree=tree,
         batch=(3,),
