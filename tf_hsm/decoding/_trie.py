@@ -159,11 +159,9 @@ class Trie(tf.Module):
             )
         if allowed.dtype != tf.bool:
             items = arguments.integers(allowed, "allowed")
-            if items.shape.rank == 2:
-                return _trie_masks.NodeMask(
-                    self._spans, self._ranks(items), _trie_masks.count_listed
-                )
-            allowed = self._mask_of(items)
+            return _trie_masks.NodeMask(
+                self._spans, self._ranks(items), _trie_masks.count_listed
+            )
         tf.debugging.assert_equal(
             tf.shape(allowed)[-1],
             self.num_items,
@@ -178,22 +176,6 @@ class Trie(tf.Module):
 
     def _ranks(self, items):
         """Returns the ranks of items, ascending; N for -1."""
-        items = self._checked(items)
-        ranks = tf.math.invert_permutation(self._items)
-        ranks = tf.gather(ranks, tf.maximum(items, 0))
-        return tf.sort(tf.where(items < 0, self.num_items, ranks), -1)
-
-    def _mask_of(self, items):
-        """Returns the booleans `[N]` of a list of items."""
-        items = self._checked(items)
-        items = tf.boolean_mask(items, items >= 0)
-        counts = tf.math.unsorted_segment_sum(
-            tf.ones_like(items), items, self.num_items
-        )
-        return counts > 0
-
-    def _checked(self, items):
-        """Returns items as int64, of which each is -1 or exists."""
         items = tf.cast(items, tf.int64)
         is_right = (items >= -1) & (items < self.num_items)
         tf.debugging.Assert(
@@ -205,4 +187,6 @@ class Trie(tf.Module):
             ],
             summarize=1,
         )
-        return items
+        ranks = tf.math.invert_permutation(self._items)
+        ranks = tf.gather(ranks, tf.maximum(items, 0))
+        return tf.sort(tf.where(items < 0, self.num_items, ranks), -1)

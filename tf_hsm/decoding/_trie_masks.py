@@ -40,9 +40,9 @@ def count_booleans(before, ranks):
 def count_listed(items, ranks):
     """Counts by bisection, O(log M) for each of the ranks `[batch, ...]`.
 
-    `items [batch, M]` int32 are the ranks of the allowed items, ascending; N
-    for none.
+    `items`, `[M]` or `[batch, M]` int32, are the ranks of the allowed items,
+    ascending; N for none.
     """
-    shape = tf.shape(ranks)
-    counts = tf.searchsorted(items, tf.reshape(ranks, [shape[0], -1]))
-    return tf.reshape(counts, shape)
+    rows = items if items.shape.rank == 2 else items[tf.newaxis]
+    counts = tf.searchsorted(rows, tf.reshape(ranks, [tf.shape(rows)[0], -1]))
+    return tf.reshape(counts, tf.shape(ranks))

@@ -14,12 +14,11 @@ from tf_hsm.tree import (
     grown_tree,
     kept_classes,
     masses,
-    pinning,
     pruned_tree,
     regrouped_tree,
     row_map,
 )
-from tf_hsm.tree.check import check_is_tree
+from tf_hsm.tree.check import check_binary, check_is_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
@@ -520,7 +519,10 @@ class Tree(TreeConstructors, GroupArrays):
           TypeError: they are not floats.
           ValueError: a group does not have two rows, or there are not R.
         """
-        return pinning.pin_rows(self, weights)
+        weights = self._check_weights(weights, self.num_rows)
+        if weights.dtype.kind in "biu":
+            raise TypeError(f"weights must be floats, but are {weights.dtype}")
+        return weights[0::2] - weights[1::2]
 
     def expand_rows(self, weights) -> np.ndarray:
         """Returns the weights of `expand()` with the values of given ones.
@@ -536,7 +538,21 @@ class Tree(TreeConstructors, GroupArrays):
         Raises:
           ValueError: a group does not have two rows, or there are not G.
         """
-        return pinning.expand_rows(self, weights)
+        weights = self._check_weights(weights, self.num_groups)
+        expanded = np.zeros([self.num_rows, *weights.shape[1:]], weights.dtype)
+        expanded[0::2] = weights
+        return expanded
+
+    def _check_weights(self, weights, size):
+        """Returns weights `[size, ...]` of a tree that can be pinned."""
+        check_binary(self.group_offsets)
+        weights = np.asarray(weights)
+        if weights.shape[:1] != (size,):
+            raise ValueError(
+                f"weights has the shape {list(weights.shape)}; it must be "
+                f"[{size}, ...]"
+            )
+        return weights
 
     def expected_cost(
         self, counts=None, *, batch=None, width=None, cost_model=None
