@@ -94,7 +94,7 @@ def num_classes_of(classes):
 
 
 def counts_of(counts, num_classes):
-    """Returns counts, in place of the text "zipf" those of a Zipf law."""
+    """Returns the counts of a Zipf law for "zipf", and others as they are."""
     if not isinstance(counts, str):
         return counts
     if counts != "zipf":
