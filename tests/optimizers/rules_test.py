@@ -39,12 +39,6 @@ def draw(rng, shape=(N, WIDTH), dtype=np.float32):
     )
 
 
-def in_graph(optimizer, variables):
-    """`optimizer.apply` as a function of gradients, in a `tf.function`."""
-    optimizer.build(variables)
-    return tf.function(lambda *grads: optimizer.apply(grads, variables))
-
-
 # float32 keeps four digits of the 1 - 0.999^t in Adam's rate.
 def assert_close(actual, expected, tolerance=1e-5):
     np.testing.assert_allclose(
@@ -52,40 +46,61 @@ def assert_close(actual, expected, tolerance=1e-5):
     )
 
 
+def check_steps(
+    rule,
+    table,
+    gradients,
+    *,
+    optimizer=None,
+    rates=None,  # one for each step
+    graph=False,
+    tolerance=1e-5,
+    of_slots=1e-5,
+):
+    """Asserts that steps on a table are those of the reference.
+
+    A gradient is rows and values; rows are None for all. Returns the variable,
+    its slots, and their first values.
+    """
+    variable = keras.Variable(table, dtype=table.dtype.name)
+    optimizer = optimizer or OURS[rule]()
+    optimizer.build([variable])
+    slots = optimizer.slots(variable)
+    first = [slot.numpy() for slot in slots]
+    reference = Reference(table.astype(np.float64), rule, table.dtype)
+
+    def apply(gradient):
+        optimizer.apply([gradient], [variable])
+
+    if graph:
+        apply = tf.function(apply)
+    for step, (rows, values) in enumerate(gradients):
+        if rows is None:
+            apply(tf.constant(values))
+            rows = np.arange(len(table))
+        else:
+            apply(slices(rows, values, table.shape))
+        if rates is not None:
+            reference.rate = rates[step]
+        reference.apply(rows, values.astype(np.float64))
+    assert_close(variable, reference.table, tolerance)
+    for slot, expected in zip(slots, reference.slots, strict=True):
+        assert_close(slot, expected, of_slots)
+    return variable, slots, first
+
+
 @pytest.mark.parametrize(
     "rule, shape, graph",
     all_pairs(list(RULES), [(N, WIDTH), (N,), (N, 2, 3)], [False, True]),
 )
 def test_touched_rows_follow_the_rule_and_no_other_moves(rule, shape, graph):
-    table = make_table(shape)
-    variable = keras.Variable(table)
-    optimizer = OURS[rule]()
-    optimizer.build([variable])
-    reference = Reference(table, rule)
-    first = [slot.numpy() for slot in optimizer.slots(variable)]
-    apply = in_graph(optimizer, [variable]) if graph else None
-    rng = np.random.default_rng(1)
-    touched = set()
-    for _ in range(STEPS):
-        rows, values = draw(rng, shape)
-        gradient = slices(rows, values, shape)
-        if graph:
-            apply(gradient)
-        else:
-            optimizer.apply([gradient], [variable])
-        reference.apply(rows, values)
-        touched.update(rows)
-    assert_close(variable, reference.table)
-    slots = optimizer.slots(variable)
-    assert len(slots) == len(reference.slots)
-    for slot, expected, before in zip(
-        slots, reference.slots, first, strict=True
-    ):
-        assert_close(slot, expected)
-        others = [row for row in range(N) if row not in touched]
-        assert others
-        np.testing.assert_array_equal(slot.numpy()[others], before[others])
-        np.testing.assert_array_equal(variable.numpy()[others], table[others])
+    table, rng = make_table(shape), np.random.default_rng(1)
+    gradients = [draw(rng, shape) for _ in range(STEPS)]
+    variable, slots, first = check_steps(rule, table, gradients, graph=graph)
+    others = np.setdiff1d(np.arange(N), [rows for rows, _ in gradients])
+    assert others.size
+    for one, before in zip([variable, *slots], [table, *first], strict=True):
+        np.testing.assert_array_equal(one.numpy()[others], before[others])
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -93,13 +108,8 @@ def test_touched_rows_follow_the_rule_and_no_other_moves(rule, shape, graph):
     "rows", [[3], [0, 2, 3], [3, 2, 0], [2, 2, 3], [0, 2, 2], [3, 2, 2]]
 )
 def test_rows_in_any_order(rows, dtype):
-    values = make_table((len(rows), WIDTH))
-    variable = keras.Variable(np.zeros([4, WIDTH], np.float32))
-    rows = np.array(rows, dtype)
-    OURS["adagrad"]().apply([slices(rows, values, (4, WIDTH))], [variable])
-    reference = Reference(np.zeros([4, WIDTH]), "adagrad")
-    reference.apply(rows, values)
-    assert_close(variable, reference.table)
+    gradient = np.array(rows, dtype), make_table((len(rows), WIDTH))
+    check_steps("adagrad", np.zeros([4, WIDTH], np.float32), [gradient])
 
 
 @pytest.mark.parametrize("shape", [(N,), ()])
@@ -120,16 +130,8 @@ def test_rowwise_adagrad_of_single_numbers_is_adagrad(shape):
 @pytest.mark.parametrize("shape", [(N, WIDTH), (N, 2, 3)])
 def test_rowwise_adagrad_of_dense_gradients(shape):
     """The rows of the first axis, whatever the form of the gradient."""
-    table = make_table(shape)
-    variable = keras.Variable(table)
-    optimizer = OURS["rowwise_adagrad"]()
-    reference = Reference(table, "rowwise_adagrad")
-    for seed in range(STEPS):
-        gradient = make_table(shape, seed)
-        optimizer.apply([tf.constant(gradient)], [variable])
-        reference.apply(np.arange(N), gradient)
-    assert_close(variable, reference.table)
-    assert_close(optimizer.slots(variable)[0], reference.slots[0])
+    gradients = [(None, make_table(shape, seed)) for seed in range(STEPS)]
+    check_steps("rowwise_adagrad", make_table(shape), gradients)
 
 
 TOLERANCES = {
@@ -146,30 +148,21 @@ TOLERANCES = {
 )
 def test_dtypes(rule, sparse, dtype):
     """16 bits are computed in float32 and rounded once, when written."""
-    slot_tolerance, tolerance = TOLERANCES[dtype]
+    of_slots, tolerance = TOLERANCES[dtype]
     store = tf.as_dtype(dtype).as_numpy_dtype
-    table = make_table().astype(store)
-    variable = keras.Variable(table, dtype=dtype)
-    optimizer = OURS[rule]()
-    reference = Reference(table.astype(np.float64), rule, store)
     rng = np.random.default_rng(1)
-    for _ in range(STEPS):
-        rows, values = draw(rng)
-        values = values.astype(store)
-        gradient = slices(rows, values)
-        if not sparse:
-            rows, values = np.arange(N), make_table(seed=2).astype(store)
-            gradient = tf.constant(values)
-        optimizer.apply([gradient], [variable])
-        reference.apply(rows, values.astype(np.float64))
-    assert_close(
-        tf.cast(variable.value, tf.float64), reference.table, tolerance
+    gradients = STEPS * [(None, make_table(seed=2).astype(store))]
+    if sparse:
+        gradients = [draw(rng, dtype=store) for _ in range(STEPS)]
+    _, slots, _ = check_steps(
+        rule,
+        make_table().astype(store),
+        gradients,
+        tolerance=tolerance,
+        of_slots=of_slots,
     )
-    for slot, expected in zip(
-        optimizer.slots(variable), reference.slots, strict=True
-    ):
+    for slot in slots:
         assert slot.dtype == ("float64" if dtype == "float64" else "float32")
-        assert_close(slot, expected, slot_tolerance)
 
 
 @pytest.mark.parametrize("amsgrad", [False, True])
@@ -218,7 +211,6 @@ def test_slots_are_those_of_the_variable(rule):
         optimizer.slots(first)
     optimizer.build([first, second])
     slots = optimizer.slots(first)
-    assert len(slots) == len(RULES[rule][1]((N, WIDTH)))
     assert not {id(s) for s in slots} & {id(s) for s in optimizer.slots(second)}
     for slot, same in zip(slots, optimizer.slots(first.value), strict=True):
         assert slot is same and isinstance(slot, keras.Variable)
@@ -230,22 +222,19 @@ def test_slots_are_those_of_the_variable(rule):
 
 @every_rule
 def test_learning_rate_schedule(rule):
-    schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
-        [0, 1], [RATE, RATE / 8, RATE / 64]
-    )
+    rates = [RATE, RATE / 8, RATE / 64]
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0, 1], rates)
     config = {**OURS[rule]().get_config(), "learning_rate": schedule}
-    optimizer = type(OURS[rule]())(**config)
-    table = make_table()
-    variable = keras.Variable(table)
-    reference = Reference(table, rule)
-    rng = np.random.default_rng(1)
-    apply = in_graph(optimizer, [variable])
-    for rate in (RATE, RATE / 8, RATE / 64):
-        rows, values = draw(rng)
-        apply(slices(rows, values))
-        reference.rate = rate
-        reference.apply(rows, values)
-    assert_close(variable, reference.table)
+    optimizer, rng = type(OURS[rule]())(**config), np.random.default_rng(1)
+    gradients = [draw(rng) for _ in rates]
+    check_steps(
+        rule,
+        make_table(),
+        gradients,
+        optimizer=optimizer,
+        rates=rates,
+        graph=True,
+    )
 
 
 @every_rule

@@ -2,6 +2,7 @@
 
 import functools
 
+import keras
 import numpy as np
 
 from tf_hsm import optimizers
@@ -50,9 +51,12 @@ class Reference:
 
     def __init__(self, table, rule, store=np.float64, rate=RATE, decay=0.0):
         self.table = np.array(table, np.float64)
-        self.slots = [np.full(s, v) for s, v in RULES[rule][1](table.shape)]
+        # Keras' optimizers have the same ones at the start.
+        variable, optimizer = keras.Variable(self.table), OURS[rule]()
+        optimizer.build([variable])
+        self.slots = [np.float64(s) for s in optimizer.slots(variable)]
         self.rate = rate
-        self._rule = RULES[rule][0]
+        self._rule = RULES[rule]
         self._store = store
         self._decay = decay
         self._steps = 0
@@ -82,10 +86,6 @@ def _momentum(g, state, rate, _, nesterov=False):
     return -move, [velocity]
 
 
-def _nesterov(*args):
-    return _momentum(*args, nesterov=True)
-
-
 def _adagrad(g, state, rate, _):
     accumulator = state[0] + g**2
     return rate * g / np.sqrt(accumulator + EPSILON), [accumulator]
@@ -105,10 +105,6 @@ def _adam(g, state, rate, t, amsgrad=False):
     return rate * m / (np.sqrt(largest) + EPSILON), state
 
 
-def _amsgrad(*args):
-    return _adam(*args, amsgrad=True)
-
-
 def _rmsprop(g, state, rate, _, momentum=False, centered=False):
     v = 0.9 * state[0] + 0.1 * g**2
     state, variance = [v, *state[1:]], v
@@ -126,27 +122,19 @@ def _lion(g, state, rate, _):
     return change, [0.99 * state[0] + 0.01 * g]
 
 
-# Name -> a rule, and the shapes and first values of its slots.
 RULES = {
-    "sgd": (_sgd, lambda shape: []),
-    "momentum": (_momentum, lambda shape: [(shape, 0.0)]),
-    "nesterov": (_nesterov, lambda shape: [(shape, 0.0)]),
-    "adagrad": (_adagrad, lambda shape: [(shape, 0.1)]),
-    "rowwise_adagrad": (_rowwise_adagrad, lambda shape: [(shape[:1], 0.1)]),
-    "adam": (_adam, lambda shape: [(shape, 0.0)] * 2),
-    "amsgrad": (_amsgrad, lambda shape: [(shape, 0.0)] * 3),
-    "rmsprop": (_rmsprop, lambda shape: [(shape, 0.0)]),
-    "rmsprop_momentum": (
-        functools.partial(_rmsprop, momentum=True),
-        lambda shape: [(shape, 0.0)] * 2,
+    "sgd": _sgd,
+    "momentum": _momentum,
+    "nesterov": functools.partial(_momentum, nesterov=True),
+    "adagrad": _adagrad,
+    "rowwise_adagrad": _rowwise_adagrad,
+    "adam": _adam,
+    "amsgrad": functools.partial(_adam, amsgrad=True),
+    "rmsprop": _rmsprop,
+    "rmsprop_momentum": functools.partial(_rmsprop, momentum=True),
+    "rmsprop_centered": functools.partial(_rmsprop, centered=True),
+    "rmsprop_centered_momentum": functools.partial(
+        _rmsprop, momentum=True, centered=True
     ),
-    "rmsprop_centered": (
-        functools.partial(_rmsprop, centered=True),
-        lambda shape: [(shape, 0.0)] * 2,
-    ),
-    "rmsprop_centered_momentum": (
-        functools.partial(_rmsprop, momentum=True, centered=True),
-        lambda shape: [(shape, 0.0)] * 3,
-    ),
-    "lion": (_lion, lambda shape: [(shape, 0.0)]),
+    "lion": _lion,
 }
