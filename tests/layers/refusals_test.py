@@ -19,7 +19,8 @@ ERRORS = (
 )
 FLAT = Tree.flat(NUM_CLASSES)
 PRIOR = np.arange(NUM_CLASSES) % 7
-WEIGHTS = np.arange(NUM_CLASSES) / 8
+DEVICES = {"devices": ["CPU:0"] * 2}
+MOMENTUM = optimizers.SGD(0.1, momentum=0.9)
 X = np.random.default_rng(0).normal(size=[11, WIDTH]).astype("f4")
 ONES = np.ones(11, int)
 SETS = np.random.default_rng(1).integers(NUM_CLASSES, size=[11, 4])
@@ -40,6 +41,10 @@ def label_tree(tree=TREE, **options):
     return layers.LabelTree(tree, **options)
 
 
+def flat(tree=FLAT, **options):
+    return make_head(tree, **options)
+
+
 def tied(embedding=None, tree=FLAT, **options):
     if embedding is None:
         embedding = keras.layers.Embedding(NUM_CLASSES, WIDTH)
@@ -54,160 +59,116 @@ def with_lora():
 
 
 COUNTS = tf_hsm.LabelCounts.of(TREE, SETS)
-# The constructor, its options, and words of the error.
-ARGUMENTS = [
-    (make_head, {"tree": 30}, "tree must be a tf_hsm.Tree, but is int"),
-    (make_head, {"tree": [[0, 1], 2]}, "be a tf_hsm.Tree, but is list"),
-    (make_head, {"ignore_class": 1.5}, "^ignore_class must be an .* is 1.5"),
-    (make_head, {"ignore_class": True}, "^ignore_class must be an integer"),
-    (make_head, {"seed": "7"}, "^seed must be an integer"),
-    (make_head, {"label_smoothing": 2}, r"label_smoothing must be in \[0, 1"),
-    (make_head, {"smoothing_prior": PRIOR}, "smoothing_prior is for a label_s"),
-    (
-        make_head,
-        {"label_smoothing": 0.1, "focal_gamma": 1.0},
-        "focal_gamma needs the label's",
-    ),
-    *(
-        (
-            make_head,
-            {"label_smoothing": 0.25, "smoothing_prior": prior},
-            f"smoothing_prior: {words}",
-        )
-        for prior, words in (
-            (PRIOR[:-1], "counts has 29 entries; .* 30 classes"),
-            ([], "counts is empty"),
-            (PRIOR[:, None], "counts must have rank 1"),
-            ("words", "counts must have rank 1"),
-            (PRIOR - 1, "the count of class 0 is -1"),
-            (PRIOR * np.nan, "the count of class 0 is nan"),
-            (PRIOR + np.inf, "the count of class 0 is inf"),
-            (0 * PRIOR, "all counts are zero"),
-        )
-    ),
-    *(
-        (make_head, {"class_weights": weights}, words)
-        for weights, words in (
-            ([1, 2], "one for each class, .30., but"),
+NAN, SMOOTHED = np.full(NUM_CLASSES, np.nan), {"label_smoothing": 0.25}
+# By constructor: options, and words of the error.
+ARGUMENTS = {
+    make_head: [
+        ({"tree": 30}, "tree must be a tf_hsm.Tree, but is int"),
+        ({"tree": [[0, 1], 2]}, "be a tf_hsm.Tree, but is list"),
+        ({"ignore_class": 1.5}, "^ignore_class must be an .* is 1.5"),
+        ({"ignore_class": True}, "^ignore_class must be an integer"),
+        ({"seed": "7"}, "^seed must be an integer"),
+        ({"optimizer": "sgd", "seed": 1.5}, "seed"),
+        ({"label_smoothing": 2}, r"label_smoothing must be in \[0, 1"),
+        ({"smoothing_prior": PRIOR}, "smoothing_prior is for a label_s"),
+        ({**SMOOTHED, "focal_gamma": 1.0}, "focal_gamma needs the label's"),
+        ({"focal_gamma": -1}, "focal_gamma is -1; it must"),
+        ({"focal_gamma": "x"}, "focal_gamma is 'x'; it must"),
+        *(
+            ({**SMOOTHED, "smoothing_prior": prior}, f"ing_prior: {words}")
+            for prior, words in (
+                (PRIOR[:-1], "counts has 29 entries; .* 30 classes"),
+                ([], "counts is empty"),
+                (PRIOR[:, None], "counts must have rank 1"),
+                ("words", "counts must have rank 1"),
+                (PRIOR - 1, "the count of class 0 is -1"),
+                (NAN, "the count of class 0 is nan"),
+                (PRIOR + np.inf, "the count of class 0 is inf"),
+                (0 * PRIOR, "all counts are zero"),
+            )
+        ),
+        *(
+            ({"class_weights": weights}, words)
+            for weights, words in (
+                ([1, 2], "one for each class, .30., but"),
+                (NAN, "weight of class 0 in class_weights is nan"),
+                ({0: -1}, "class 0 in .* is -1"),
+                ({1: None}, "class 1 in .* is None"),
+                ({2: "x"}, "class 2 in .* is 'x'"),
+                ({30: 1}, "class 30 is out of range"),
+            )
+        ),
+        ({"class_weights": {3: 2}, "node_labels": True}, "an inner node"),
+        ({"z_loss": 0.1, **DEVICES}, "not possible with devices"),
+        ({"node_labels": True, **DEVICES}, "node_labels is not possible with"),
+        ({"use_bias": False, "counts": PRIOR}, "use_bias is False"),
+        ({"counts": [1, 2]}, "has 2 entries"),
+        ({"optimizer": "Adam"}, "but is 'Adam'"),
+        ({"optimizer": {"learning_rate": 1}}, '"class_name".*learning_rate'),
+        ({"stochastic_rounding": True}, "give the layer an optimizer"),
+        *(
             (
-                np.where(WEIGHTS == 0.375, np.nan, WEIGHTS),
-                "weight of class 3 in class_weights is nan",
-            ),
-            ({0: -1}, "class 0 in .* is -1"),
-            ({1: None}, "class 1 in .* is None"),
-            ({2: "x"}, "class 2 in .* is 'x'"),
-            ({30: 1}, "class 30 is out of range"),
-        )
-    ),
-    (
-        make_head,
-        {"class_weights": WEIGHTS, "node_labels": True},
-        "label may be an inner node",
-    ),
-    (make_head, {"focal_gamma": -1}, "focal_gamma is -1; it must"),
-    (make_head, {"focal_gamma": "x"}, "focal_gamma is 'x'; it must"),
-    (make_head, {"z_loss": 0.1}, "z_loss is for"),
-    (
-        make_head,
-        {"z_loss": 0.1, "devices": ["CPU:0"]},
-        "not possible with devices",
-    ),
-    *(
-        (make_head, {"tree": FLAT, **options}, words)
-        for options, words in (
-            (
-                {"tree": Tree.flat(8), "logit_soft_cap": 2.0},
-                "at least 9 classes",
-            ),
-            ({"logit_soft_cap": -1.0}, "positive number or None"),
-            ({"logit_soft_cap": True}, "positive number or None"),
-            (
-                {"logit_soft_cap": 2.0, "label_smoothing": 0.1},
-                "exclude each other",
-            ),
-            ({"z_loss": 0.1, "focal_gamma": 1.0}, "leave out focal_gamma"),
-            ({"z_loss": -0.1}, "z_loss is -0.1"),
-        )
-    ),
-    (
-        make_head,
-        {"node_labels": True, "devices": ["CPU:0"] * 2},
-        "node_labels is not possible with",
-    ),
-    (make_head, {"use_bias": False, "counts": PRIOR}, "use_bias is False"),
-    (make_head, {"counts": [1, 2]}, "has 2 entries"),
+                {"optimizer": "sgd", "stochastic_rounding": wrong},
+                "stochastic_rounding must be a bool",
+            )
+            for wrong in ("yes", "False", 2, 0.5, 1)
+        ),
+    ],
+    flat: [
+        ({"tree": Tree.flat(8), "logit_soft_cap": 2.0}, "at least 9 classes"),
+        ({"logit_soft_cap": -1.0}, "positive number or None"),
+        ({"logit_soft_cap": True}, "positive number or None"),
+        ({"logit_soft_cap": 2.0, **SMOOTHED}, "exclude each other"),
+        ({"z_loss": 0.1, "focal_gamma": 1.0}, "leave out focal_gamma"),
+        ({"z_loss": -0.1}, "z_loss is -0.1"),
+    ],
+    label_tree: [
+        ({"tree": 40}, r"must be a tf_hsm\.Tree"),
+        ({"tree": pinned_heads.TREE}, r"but a label tree has.*expand"),
+        ({"optimizer": MOMENTUM}, "momentum is not possible"),
+        ({"counts": PRIOR}, r"tf_hsm\.LabelCounts, but is ndarray"),
+        ({"counts": COUNTS, "use_bias": False}, "use_bias is False"),
+        ({"tree": FLAT, "counts": COUNTS}, "belong to another tree"),
+    ],
+    embedding_softmax: [
+        ({"combiner": "max"}, "combiner must be 'mean' or"),
+        (DEVICES, "devices is not possible"),
+        ({"plan": "two"}, "plan is not possible"),
+        ({"num_embeddings": 0}, "num_embeddings"),
+        ({"width": 0}, "width"),
+        ({"padding_id": 1.5}, "padding_id must be an integer"),
+        ({"tree": 3}, "tree must be a tf_hsm.Tree"),
+        ({"optimizer": keras.optimizers.SGD()}, "optimizer must"),
+    ],
+    tied: [
+        ({"tree": Tree.two_level(NUM_CLASSES)}, "needs tree=Tree.flat"),
+        ({"tree": Tree.flat(9)}, "30 rows, but the tree has 9 classes"),
+        ({"optimizer": "sgd"}, "rows move before the gradient"),
+        ({"devices": ["CPU:0"]}, "one variable"),
+        ({"kernel_regularizer": "l2"}, "embeddings_regularizer"),
+        ({"kernel_constraint": "non_neg"}, "embeddings_constraint"),
+        ({"embedding": keras.layers.Dense(3)}, "layers.Embedding, but is De"),
+    ],
+}
+IN_PLACE = {"optimizer": "sgd", "kernel_regularizer": "l2"}
+CASES = [
+    *((make, *case) for make, cases in ARGUMENTS.items() for case in cases),
     *(
         (make, {"optimizer": wrong}, "optimizer")
         for make in (make_head, make_adaptive)
         for wrong in (
-            "adamw",
-            keras.optimizers.SGD(0.1),
-            optimizers.SGD(0.1, momentum=0.9),
+            *("adamw", keras.optimizers.SGD(0.1), MOMENTUM, 3),
             optimizers.Adagrad(0.1, clipnorm=1.0),
-            3,
         )
-    ),
-    (make_head, {"optimizer": "Adam"}, "but is 'Adam'"),
-    (
-        make_head,
-        {"optimizer": {"learning_rate": 0.1}},
-        '"class_name".*learning_rate',
-    ),
-    (make_head, {"optimizer": "sgd", "seed": 1.5}, "seed"),
-    (make_head, {"stochastic_rounding": True}, "give the layer an optimizer"),
-    *(
-        (
-            make_head,
-            {"optimizer": "sgd", "stochastic_rounding": wrong},
-            "stochastic_rounding must be a bool",
-        )
-        for wrong in ("yes", "False", 2, 0.5, 1)
     ),
     *(
-        (
-            make,
-            {"optimizer": "sgd", "kernel_regularizer": "l2"},
-            "kernel_regularizer is not possible in an update in place",
-        )
+        (make, IN_PLACE, "kernel_regularizer is not possible in an update in")
         for make in (make_adaptive, embedding_softmax, label_tree)
-    ),
-    (label_tree, {"tree": 40}, r"must be a tf_hsm\.Tree"),
-    (label_tree, {"tree": pinned_heads.TREE}, r"but a label tree has.*expand"),
-    (
-        label_tree,
-        {"optimizer": optimizers.SGD(0.1, momentum=0.9)},
-        "momentum is not possible",
-    ),
-    (label_tree, {"counts": PRIOR}, r"tf_hsm\.LabelCounts, but is ndarray"),
-    (label_tree, {"counts": COUNTS, "use_bias": False}, "use_bias is False"),
-    (label_tree, {"tree": FLAT, "counts": COUNTS}, "belong to another tree"),
-    (embedding_softmax, {"combiner": "max"}, "combiner must be 'mean' or"),
-    (embedding_softmax, {"devices": ["CPU:0"]}, "devices is not possible"),
-    (embedding_softmax, {"plan": "two"}, "plan is not possible"),
-    (embedding_softmax, {"num_embeddings": 0}, "num_embeddings"),
-    (embedding_softmax, {"width": 0}, "width"),
-    (embedding_softmax, {"padding_id": 1.5}, "padding_id must be an integer"),
-    (embedding_softmax, {"tree": 3}, "tree must be a tf_hsm.Tree"),
-    (
-        embedding_softmax,
-        {"optimizer": keras.optimizers.SGD()},
-        "optimizer must",
-    ),
-    (tied, {"tree": Tree.two_level(NUM_CLASSES)}, "needs tree=Tree.flat"),
-    (tied, {"tree": Tree.flat(9)}, "30 rows, but the tree has 9 classes"),
-    (tied, {"optimizer": "sgd"}, "rows move before the gradient"),
-    (tied, {"devices": ["CPU:0"]}, "one variable"),
-    (tied, {"kernel_regularizer": "l2"}, "embeddings_regularizer"),
-    (tied, {"kernel_constraint": "non_neg"}, "embeddings_constraint"),
-    (
-        tied,
-        {"embedding": keras.layers.Dense(3)},
-        "a keras.layers.Embedding, but is De",
     ),
 ]
 
 
-@pytest.mark.parametrize("make, options, words", ARGUMENTS)
+@pytest.mark.parametrize("make, options, words", CASES)
 def test_arguments(make, options, words):
     with pytest.raises(ERRORS, match=words):
         make(**options)
@@ -224,9 +185,9 @@ CALLS = {
     "words has no weights yet": lambda: make_head(name="words").top_k(X, 1),
     "tree has no weights yet": lambda: label_tree(name="tree").top_k(X, 3),
     "each input has several labels": lambda: label_tree()(X, ONES),
-    r"nodes is not possible .* a plan": lambda: head_of(
-        devices=["CPU:0"] * 2
-    ).log_prob([[1]] * 11, X, nodes=True),
+    r"nodes is not possible .* a plan": lambda: head_of(**DEVICES).log_prob(
+        [[1]] * 11, X, nodes=True
+    ),
     r"\(11,\), must have .* \(11, 6\)": lambda: head_of(**SEVERAL)(X, ONES),
     "labels must be integers": lambda: head_of(**SEVERAL)(X, SETS.astype("f4")),
     f"outside .0, {NUM_CLASSES}": lambda: head_of(**SEVERAL)(
@@ -264,19 +225,21 @@ CALLS = {
     "last dimension of inputs": lambda: make_head().log_probs(
         keras.Input([None])
     ),
-    "pinned, but a baseline has.*expand": lambda: tf_hsm.baselines.gather_loss(
-        np.ones([52, 2]), None, [0], np.ones([1, 2]), pinned_heads.TREE
-    ),
-    "pinned, but a baseline .*expand": lambda: tf_hsm.baselines.map_fn_loss(
-        np.ones([52, 2]), None, [0], np.ones([1, 2]), pinned_heads.TREE
-    ),
     **{
-        rf"k = {k} is outside \[1, 30\]": lambda k=k: head_of().top_k(SYMBOL, k)
-        for k in (0, -1, 31, np.int64(99))
+        f"pinned, but a baseline{end}.*expand": lambda loss=loss: loss(
+            np.ones([52, 2]), None, [0], np.ones([1, 2]), pinned_heads.TREE
+        )
+        for end, loss in (
+            ("", tf_hsm.baselines.gather_loss),
+            (" ", tf_hsm.baselines.map_fn_loss),
+        )
     },
     **{
-        rf"k = {k} is outside .1, 30": lambda k=k: head_of().top_k(X, k)
+        rf"k = {k} is outside .1, 30{end}": lambda k=k, x=x: head_of().top_k(
+            x, k
+        )
         for k in (0, -1, 31, np.int64(99))
+        for end, x in (("", X), (".", SYMBOL))
     },
 }
 
