@@ -6,19 +6,13 @@ import pytest
 import tensorflow as tf
 
 from tests.support.keras_rules import CASES, NOT_IN_PLACE, make
-from tests.support.optimizers_reference import (
-    EPSILON,
-    OURS,
-    RATE,
-    RULES,
-    Reference,
-)
 from tests.support.pairs import all_pairs
+from tests.support.update_rules import EPSILON, OURS, RATE, Reference
 from tf_hsm import optimizers
 
 N, WIDTH, STEPS = 23, 5, 4
 
-every_rule = pytest.mark.parametrize("rule", RULES)
+every_rule = pytest.mark.parametrize("rule", OURS)
 
 
 def make_table(shape=(N, WIDTH), seed=0):
@@ -67,7 +61,7 @@ def check_steps(
     optimizer.build([variable])
     slots = optimizer.slots(variable)
     first = [slot.numpy() for slot in slots]
-    reference = Reference(table.astype(np.float64), rule, table.dtype)
+    reference = Reference(table, optimizer, table.dtype)
 
     def apply(gradient):
         optimizer.apply([gradient], [variable])
@@ -91,7 +85,7 @@ def check_steps(
 
 @pytest.mark.parametrize(
     "rule, shape, graph",
-    all_pairs(list(RULES), [(N, WIDTH), (N,), (N, 2, 3)], [False, True]),
+    all_pairs(list(OURS), [(N, WIDTH), (N,), (N, 2, 3)], [False, True]),
 )
 def test_touched_rows_follow_the_rule_and_no_other_moves(rule, shape, graph):
     table, rng = make_table(shape), np.random.default_rng(1)
@@ -144,7 +138,7 @@ TOLERANCES = {
 
 @pytest.mark.parametrize(
     "rule, dtype, sparse",
-    all_pairs(list(RULES), list(TOLERANCES), [False, True]),
+    all_pairs(list(OURS), list(TOLERANCES), [False, True]),
 )
 def test_dtypes(rule, sparse, dtype):
     """16 bits are computed in float32 and rounded once, when written."""
@@ -171,7 +165,8 @@ def test_rows_have_no_momentum_by_default(amsgrad):
     dense, sparse = keras.Variable(table), keras.Variable(table)
     adam = optimizers.LazyAdam(RATE, epsilon=EPSILON, amsgrad=amsgrad)
     adam.build([dense, sparse])
-    with_momentum, without = Reference(table, "adam"), table.astype(np.float64)
+    with_momentum = Reference(table, OURS["adam"]())
+    without = table.astype(np.float64)
     rng = np.random.default_rng(2)
     v = largest = np.zeros_like(without)
     for step in range(1, STEPS + 1):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.optimizers_reference import OURS, RATE, Reference
+from tests.support.update_rules import OURS, RATE, Reference
 from tf_hsm import optimizers
 from tf_hsm.runtime import library
 from tf_hsm.runtime.library import raw_ops
@@ -58,7 +58,7 @@ def test_many_rows(rule, rows, count, width):
     variable = keras.Variable(table)
     decay = 0.25 if count == 5000 else None
     optimizer = MAKE[rule](weight_decay=decay)
-    reference = Reference(table, rule, decay=decay or 0.0)
+    reference = Reference(table, optimizer)
     for scale in (1, 0.5):
         gradient = tf.IndexedSlices(scale * values, indices, [rows, width])
         optimizer.apply([gradient], [variable])

@@ -1,7 +1,9 @@
-"""The update rules of the optimizers in float64 NumPy, one line each.
+"""The update rules of the optimizers in float64 NumPy.
 
 Beside each result a bound on the error of an implementation, as in `oracle`.
 """
+
+import functools
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +11,36 @@ import numpy as np
 from tests.support import oracle
 from tf_hsm import optimizers
 
+RATE = 0.1
+# One that is felt, so that its place in a formula matters.
+EPSILON = 0.01
+
+_ADAGRAD = {"initial_accumulator_value": 0.1, "epsilon": EPSILON}
+_ADAM = {"sparse_beta_1": 0.9, "epsilon": EPSILON}
+_RMSPROP = {"epsilon": EPSILON}
+_CENTERED = {"epsilon": EPSILON, "centered": True}
+# Makes an optimizer of every rule, with each of the options that change it.
+OURS = {
+    rule: functools.partial(getattr(optimizers, name), RATE, **options)
+    for rule, name, options in (
+        ("sgd", "SGD", {}),
+        ("momentum", "SGD", {"momentum": 0.9}),
+        ("nesterov", "SGD", {"momentum": 0.9, "nesterov": True}),
+        ("adagrad", "Adagrad", _ADAGRAD),
+        ("rowwise_adagrad", "RowwiseAdagrad", _ADAGRAD),
+        ("adam", "LazyAdam", _ADAM),
+        ("amsgrad", "LazyAdam", {**_ADAM, "amsgrad": True}),
+        ("rmsprop", "RMSprop", _RMSPROP),
+        ("rmsprop_momentum", "RMSprop", {**_RMSPROP, "momentum": 0.8}),
+        ("rmsprop_centered", "RMSprop", _CENTERED),
+        (
+            "rmsprop_centered_momentum",
+            "RMSprop",
+            {**_CENTERED, "momentum": 0.8},
+        ),
+        ("lion", "Lion", {}),
+    )
+}
 # Each with an epsilon that is felt, and with numbers that are not binary.
 OPTIMIZERS = {
     "sgd": lambda rate=0.3: optimizers.SGD(rate),
@@ -37,7 +69,60 @@ def built(rule, variables, **options):
     return optimizer
 
 
-def stepped(optimizer, step, value, slots, gradient, error, dtype):
+class Reference:
+    """A table in float64 that follows an optimizer on the rows it touches.
+
+    Attributes:
+        table: `[N, ...]`.
+        slots: Of the optimizer, a list.
+        rate: Of learning.
+    """
+
+    def __init__(self, table, optimizer, store=np.float64):
+        """Begins with a table; `store` rounds a row when it is written."""
+        self.table = np.array(table, np.float64)
+        self.slots = _first_slots(optimizer, self.table.shape)
+        self.rate = RATE
+        self._optimizer, self._store, self._steps = optimizer, store, 0
+
+    def apply(self, rows, values):
+        """Makes a step for values `[U, ...]` of rows `[U]`, any repeated."""
+        self._steps += 1
+        touched, places = np.unique(rows, return_inverse=True)
+        sums = np.zeros([len(touched), *self.table.shape[1:]])
+        np.add.at(sums, places, values)
+        decay = self.rate * (self._optimizer.weight_decay or 0)
+        (new, *slots), _ = stepped(
+            self._optimizer,
+            self._steps,
+            self.table[touched] * (1 - decay),
+            [slot[touched] for slot in self.slots],
+            sums,
+            0 * sums,
+            np.dtype(np.float64),
+            self.rate,
+        )
+        self.table[touched] = new.astype(self._store)
+        for slot, value in zip(self.slots, slots, strict=True):
+            slot[touched] = value
+
+
+def _first_slots(optimizer, shape):
+    """What the slots of a variable are before the first step."""
+    if isinstance(optimizer, optimizers.Adagrad):
+        if isinstance(optimizer, optimizers.RowwiseAdagrad):
+            shape = shape[:1]
+        return [np.full(shape, optimizer.initial_accumulator_value)]
+    if isinstance(optimizer, optimizers.LazyAdam):
+        count = 2 + optimizer.amsgrad
+    elif isinstance(optimizer, optimizers.RMSprop):
+        count = 1 + (optimizer.momentum > 0) + optimizer.centered
+    else:
+        count = isinstance(optimizer, optimizers.Lion) or optimizer.momentum > 0
+    return [np.zeros(shape) for _ in range(count)]
+
+
+def stepped(optimizer, step, value, slots, gradient, error, dtype, rate=None):
     """Computes the next step of an optimizer on rows that are all touched.
 
     Args:
@@ -48,6 +133,7 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype):
         gradient: `[U, ...]`.
         error: `[U, ...]`, a bound on the error of an implementation's gradient.
         dtype: The type to which an implementation rounds the value.
+        rate: Of learning; None: the optimizer's.
 
     Returns:
         The new value and slots, as a list, and bounds on the errors of each:
@@ -56,64 +142,13 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype):
     u = oracle.unit_roundoff(oracle.accumulator(dtype))
     if dtype == np.float64:
         u *= 2  # What is written here rounds like the implementation.
-    rate, epsilon = float(optimizer.learning_rate), 0.0
-    g, square = gradient, gradient**2
-    square_error = 2 * abs(g) * error + error**2
-    if isinstance(optimizer, optimizers.LazyAdam):
-        epsilon = optimizer.epsilon
-        beta_1, beta_2 = optimizer.sparse_beta_1, optimizer.beta_2
-        rate *= np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
-        m = beta_1 * slots[0] + (1 - beta_1) * g
-        v = beta_2 * slots[1] + (1 - beta_2) * square
-        m_error = (1 - beta_1) * error + 4 * u * (abs(slots[0]) + abs(g))
-        v_error = (1 - beta_2) * square_error + 4 * u * (slots[1] + square)
-        divisor = np.sqrt(v) + epsilon
-        divisor_error = np.sqrt(v + v_error)
-        divisor_error -= np.sqrt(np.maximum(v - v_error, 0))
-        slots, errors = [m, v], [m_error, v_error]
-        change, change_error = rate * m / divisor, rate * m_error / divisor
-    elif isinstance(optimizer, optimizers.RMSprop):
-        rho, momentum = optimizer.rho, optimizer.momentum
-        v, p, a = slots
-        v_error = (1 - rho) * square_error + 4 * u * (v + square)
-        a_error = (1 - rho) * error + 4 * u * (abs(a) + abs(g))
-        v, a = rho * v + (1 - rho) * square, rho * a + (1 - rho) * g
-        variance = v - a**2
-        variance_error = v_error + 2 * abs(a) * a_error + a_error**2
-        variance_error += 4 * u * v
-        divisor = np.sqrt(variance + optimizer.epsilon)
-        step, divisor_error = rate * g / divisor, variance_error / divisor / 2
-        change = momentum * p + step
-        change_error = rate * error / divisor + 4 * u * abs(p)
-        change_error += abs(step) * (divisor_error / divisor + 8 * u)
-        slots, errors = [v, change, a], [v_error, change_error, a_error]
-        divisor, divisor_error = 1.0, 0.0
-    elif isinstance(optimizer, optimizers.Lion):
-        beta_1, beta_2, m = optimizer.beta_1, optimizer.beta_2, slots[0]
-        c = beta_1 * m + (1 - beta_1) * g
-        c_error = (1 - beta_1) * error + 4 * u * (abs(m) + abs(g))
-        m_error = (1 - beta_2) * error + 4 * u * (abs(m) + abs(g))
-        slots, errors = [beta_2 * m + (1 - beta_2) * g], [m_error]
-        change = rate * np.sign(c)
-        # A sign of no certain number is any.
-        change_error = np.where(abs(c) <= c_error, 2 * rate, 0.0)
-        divisor, divisor_error = 1.0, 0.0
-    elif isinstance(optimizer, optimizers.Adagrad):
-        if isinstance(optimizer, optimizers.RowwiseAdagrad) and g.ndim > 1:
-            square = square.mean(axis=1)
-            square_error = square_error.mean(axis=1) + g.shape[1] * u * square
-        total = slots[0] + square
-        total_error = square_error + 4 * u * total
-        divisor = np.sqrt(total + optimizer.epsilon)
-        divisor_error = total_error / divisor / 2
-        slots, errors = [total], [total_error]
-        if divisor.ndim < g.ndim:
-            divisor, divisor_error = divisor[:, None], divisor_error[:, None]
-        change, change_error = rate * g / divisor, rate * error / divisor
-    else:
-        divisor, divisor_error, errors = 1.0, 0.0, []
-        change, change_error = rate * g, rate * error
-    change_error += abs(change) * (divisor_error / divisor + 8 * u)
+    rate = float(optimizer.learning_rate) if rate is None else rate
+    kinds = (k for k in _RULES if isinstance(optimizer, k))
+    rule = _RULES[next(kinds)]
+    change, change_error, slots, errors = rule(
+        optimizer, step, slots, gradient, error, u, rate
+    )
+    change_error = change_error + 8 * u * abs(change)
     new = value - change
     value_error = 2 * change_error + u * (abs(value) + abs(change))
     if dtype != oracle.accumulator(dtype):
@@ -121,3 +156,103 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype):
         # A number below the smallest normal one keeps an absolute precision.
         value_error += float(ml_dtypes.finfo(dtype).smallest_normal)
     return [new, *slots], [value_error, *(2 * e for e in errors)]
+
+
+# A rule returns the change, which is subtracted, a bound on its error, the new
+# slots and bounds on theirs.
+
+
+def _mean(old, beta, new, error, u):
+    """The moving average of numbers, and a bound on its error."""
+    bound = (1 - beta) * error + 4 * u * (abs(old) + abs(new))
+    return beta * old + (1 - beta) * new, bound
+
+
+def _square(g, error):
+    return g**2, 2 * abs(g) * error + error**2
+
+
+def _sgd(optimizer, step, slots, g, error, u, rate):
+    if not slots:
+        return rate * g, rate * error, [], []
+    velocity = optimizer.momentum * slots[0] - rate * g
+    bound = rate * error + 4 * u * (abs(slots[0]) + abs(rate * g))
+    if optimizer.nesterov:
+        move = optimizer.momentum * velocity - rate * g
+        return -move, bound + rate * error, [velocity], [bound]
+    return -velocity, bound, [velocity], [bound]
+
+
+def _adagrad(optimizer, step, slots, g, error, u, rate):
+    square, square_error = _square(g, error)
+    is_rowwise = isinstance(optimizer, optimizers.RowwiseAdagrad)
+    if is_rowwise and g.ndim > 1:
+        axes = tuple(range(1, g.ndim))
+        square = square.mean(axes)
+        square_error = square_error.mean(axes) + g[0].size * u * square
+    total = slots[0] + square
+    total_error = square_error + 4 * u * total
+    divisor = np.sqrt(total + optimizer.epsilon)
+    relative = total_error / divisor**2 / 2
+    if is_rowwise:
+        shape = [-1] + [1] * (g.ndim - 1)
+        divisor, relative = divisor.reshape(shape), relative.reshape(shape)
+    change = rate * g / divisor
+    bound = rate * error / divisor + abs(change) * relative
+    return change, bound, [total], [total_error]
+
+
+def _adam(optimizer, step, slots, g, error, u, rate):
+    beta_1, beta_2 = optimizer.sparse_beta_1, optimizer.beta_2
+    rate = rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+    m, m_error = _mean(slots[0], beta_1, g, error, u)
+    v, v_error = _mean(slots[1], beta_2, *_square(g, error), u)
+    slots, errors, largest = [m, v, *slots[2:]], [m_error, v_error], v
+    if optimizer.amsgrad:
+        largest = slots[2] = np.maximum(v, slots[2])
+        errors.append(v_error)
+    divisor = np.sqrt(largest) + optimizer.epsilon
+    divisor_error = np.sqrt(largest + v_error)
+    divisor_error -= np.sqrt(np.maximum(largest - v_error, 0))
+    change = rate * m / divisor
+    bound = rate * m_error / divisor + abs(change) * divisor_error / divisor
+    return change, bound, slots, errors
+
+
+def _rmsprop(optimizer, step, slots, g, error, u, rate):
+    rho = optimizer.rho
+    v, v_error = _mean(slots[0], rho, *_square(g, error), u)
+    slots, errors = [v, *slots[1:]], [v_error] * len(slots)
+    variance, variance_error = v, v_error
+    if optimizer.centered:
+        a, a_error = _mean(slots[-1], rho, g, error, u)
+        slots[-1], errors[-1] = a, a_error
+        variance = v - a**2
+        variance_error = v_error + 2 * abs(a) * a_error + a_error**2
+        variance_error = variance_error + 4 * u * v
+    divisor = np.sqrt(variance + optimizer.epsilon)
+    change = rate * g / divisor
+    bound = rate * error / divisor
+    bound += abs(change) * (variance_error / divisor**2 / 2 + 8 * u)
+    if optimizer.momentum:
+        bound += 4 * u * abs(slots[1])
+        change = slots[1] = optimizer.momentum * slots[1] + change
+        errors[1] = bound
+    return change, bound, slots, errors
+
+
+def _lion(optimizer, step, slots, g, error, u, rate):
+    c, c_error = _mean(slots[0], optimizer.beta_1, g, error, u)
+    m, m_error = _mean(slots[0], optimizer.beta_2, g, error, u)
+    # A sign of no certain number is any.
+    bound = np.where(abs(c) <= c_error, 2 * rate, 0.0)
+    return rate * np.sign(c), bound, [m], [m_error]
+
+
+_RULES = {
+    optimizers.LazyAdam: _adam,
+    optimizers.RMSprop: _rmsprop,
+    optimizers.Lion: _lion,
+    optimizers.Adagrad: _adagrad,
+    optimizers.SGD: _sgd,
+}
