@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import time
 
 import numpy as np
@@ -164,18 +165,13 @@ def test_plan(capsys):
     plan = distribute.plan(tree, replicas=2, counts=COUNTS, batch=64, width=8)
     assert out == str(plan).splitlines()
     for arguments, message in (
-        ("plan two_level --num_classes=9 --devices=0", "devices is 0;"),
-        ("plan two_level --num_classes=9", "--replicas --devices"),
-        (
-            "plan two_level --num_classes=9 --devices=2 --replicas=2",
-            "not allowed with argument --devices",
-        ),
-        (
-            "plan two_level --num_classes=9 --devices=2 --network=0",
-            "network is 0.0; it must be a positive number",
-        ),
+        ("--devices=0", "devices is 0;"),
+        ("", "--replicas --devices"),
+        ("--devices=2 --replicas=2", "not allowed with argument --devices"),
+        ("--devices=2 --network=0", "network is 0.0; it must be a positive"),
     ):
-        status, out, err = run(capsys, *arguments.split())
+        flags = ["--num_classes=9", *arguments.split()]
+        status, out, err = run(capsys, "plan", "two_level", *flags)
         assert (status, out, len(err)) == (2, [], 1)
         assert message in err[0]
 
@@ -214,7 +210,6 @@ def test_calibrate(capsys, monkeypatch):
         ("build paths --output=t", "paths needs a file"),
         ("build paths:hole.txt --output=t", "hole.txt, line 2 is empty"),
         ("build paths:none.txt --output=t", "No such file"),
-        ("inspect none.npz", "No such file or directory: none.npz"),
         ("inspect words.txt", "cannot load 'words.txt' as a tf_hsm.Tree"),
         ("inspect two_level --counts=empty.txt", "empty.txt is empty"),
         ("inspect two_level --counts=vectors.npy", "counts must have rank 1"),
@@ -306,25 +301,20 @@ def test_counts_of_uniq(capsys):
     assert tree.class_of(["the", "17", "and"]).tolist() == [2, 1, 0]
 
 
-def test_help_begins_with_what_the_program_does(capsys):
-    with pytest.raises(SystemExit):
-        program.main(["--help"])
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("Builds, inspects, compares and draws the trees")
-    for command, text in (
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
         ([], "Builds, inspects, compares and draws trees."),
         (["build"], "Builds a tree and saves it."),
         (["inspect"], "Says how large a tree is and what it costs."),
         (["compare"], "Compares what trees cost and how they fit data."),
         (["plot"], "Draws a tree (needs matplotlib)."),
-    ):
-        out = run(capsys, *command, "--help")[1]
-        assert out[:2] == [text, ""] and out[2].startswith("usage: python -m")
-
-
-@pytest.mark.parametrize("command", [[], ["build"], ["compare"], ["plot"]])
-def test_help_has_examples(capsys, command):
+    ],
+)
+def test_help(capsys, command, text):
+    """Begins with what the command does, ends with examples."""
     out = printed(capsys, *command, "--help")
+    assert out[:2] == [text, ""] and out[2].startswith("usage: python -m")
     assert "  python -m tf_hsm tree inspect tree.npz --counts=words.txt" in out
     assert (not command) == (not any("huffman:K" in line for line in out))
 
@@ -347,3 +337,58 @@ def test_data(capsys):
     assert "data" in {line.split()[0] for line in out[1:7]}
     losses = [float(line.split()[-2]) for line in out[1:7]]
     assert losses == sorted(losses) and len(set(losses)) > 3
+
+
+def test_compare(capsys):
+    Tree.balanced(5, [5]).save("flat.npz")
+    out = printed(
+        capsys,
+        *("compare", "flat.npz", "huffman", "--counts=words.txt"),
+        *("--batch=1000", "--width=3"),
+    )
+    assert "in the order of their mean depth" in out[3]
+    head, flat, huffman = (re.split("  +", line) for line in out[:3])
+    assert head == [
+        *("tree", "rows/example", "mean depth", "depth", "touched rows"),
+        *("parameters", "predicted"),
+    ]
+    assert flat[:6] == ["flat.npz", "5.0", "1.00", "1", "5", "0.0 MiB"]
+    # The words lie at depths 1, 2, 3, 4 and 4.
+    depth = (60 + 2 * 30 + 3 * 6 + 4 * 3 + 4 * 1) / 100
+    assert huffman[:5] == [
+        *("huffman", f"{2 * depth:.1f}", f"{depth:.2f}", "4", "8")
+    ]
+    assert flat[6].endswith(" ms") and len({len(line) for line in out[:3]}) == 1
+    assert float(huffman[6][:-3]) < float(flat[6][:-3])
+    pinned = ["compare", "huffman:pinned", "huffman", "--num_classes=9000"]
+    half, whole = (line.split() for line in run(capsys, *pinned)[1][1:3])
+    assert (half[0], half[2:4]) == ("huffman:pinned", whole[2:4])
+    for place in (1, 4, 5):  # rows per example, touched rows, parameters
+        twice = 2 * float(half[place].replace(",", ""))
+        assert twice == pytest.approx(
+            float(whole[place].replace(",", "")), 0.01
+        )
+
+
+def test_compare_puts_the_advised_tree_first(capsys):
+    """For counts that is `Tree.from_counts`, whose labels take one decision.
+
+    Binary decisions are the fastest and come last.
+    """
+    np.save("zipf.npy", 1e6 / np.arange(1, 20_001) ** 1.2)
+    out = run(capsys, "compare", "--counts=zipf.npy")[1]
+    table = [line.split() for line in out[1:6]]
+    assert [line[0] for line in table] == [
+        *("huffman:256", "adaptive", "two_level", "balanced:100", "huffman"),
+    ]
+    times = [float(line[-2]) for line in table]
+    assert min(times) == times[-1]
+    depths = [float(line[2]) for line in table]
+    assert depths == sorted(depths)
+    tree = Tree.from_counts(np.load("zipf.npy"))
+    assert Tree.huffman(np.load("zipf.npy"), branching=256) == tree
+    text = " ".join(out[6:])
+    assert "with fewer decisions a model usually fits better" in text
+    assert "With --data=FILE.npz" in text
+    # One tree is not compared, so there is nothing to say.
+    assert len(run(capsys, "compare", "huffman", "--num_classes=9")[1]) == 2
