@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import head_oracle, heads_by_name, oracle
+from tests.support.in_place_models import make_adaptive
 from tests.support.models import (
     TREE,
     WIDTH,
@@ -21,7 +22,7 @@ from tests.support.models import (
     train,
 )
 from tf_hsm import Tree, optimizers
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.layers.row_options import touched_rows
 
 PINNED = Tree.huffman(heads_by_name.COUNTS, pinned=True)
@@ -168,11 +169,7 @@ def test_touched_rows_of_heads(name, labels):
         np.testing.assert_array_equal(after[~where], kernel[~where])
 
 
-def adaptive_head(**options):
-    return AdaptiveSoftmax(30, cutoffs=[4], div_value=2, **options)
-
-
-@pytest.mark.parametrize("make", [make_head, adaptive_head, sampled_head])
+@pytest.mark.parametrize("make", [make_head, make_adaptive, sampled_head])
 def test_saving(make, tmp_path):
     head = make(**OPTIONS)
     config = json.loads(json.dumps(head.get_config()))

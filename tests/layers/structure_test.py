@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import models, oracle
+from tests.support.in_place_models import make_adaptive
 
 
 def test_symbolic_outputs():
@@ -153,19 +154,13 @@ def test_frozen_head(form):
         np.testing.assert_array_equal(one, other)
 
 
-def adaptive_head(**options):
-    return tf_hsm.layers.AdaptiveSoftmax(
-        models.TREE.num_classes, cutoffs=[4, 11], div_value=2, **options
-    )
-
-
-HEADS = [models.make_head, adaptive_head, models.sampled_head]
+HEADS = [models.make_head, make_adaptive, models.sampled_head]
 
 
 @pytest.mark.parametrize(
     "make, policy, eager",
     [
-        (adaptive_head, "mixed_float16", False),
+        (make_adaptive, "mixed_float16", False),
         (models.sampled_head, "mixed_float16", False),
         (models.sampled_head, "bfloat16", True),
     ],

@@ -41,7 +41,7 @@ def inputs():
 
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_old_classes_keep_their_weights(use_bias):
-    """And so their odds; the new ones have the mean, and train."""
+    """And so their odds; growth_test.py has the odds of a flat tree."""
     head = built(use_bias=use_bias, ignore_class=-1)
     grown = head.grow(TOTAL)
     assert grown.num_classes == NUM_CLASSES + NEW and grown is not head
@@ -50,18 +50,6 @@ def test_old_classes_keep_their_weights(use_bias):
         head.row_variables(), grown.row_variables(), strict=True
     ):
         np.testing.assert_array_equal(new[:NUM_CLASSES], old)
-    x = inputs()
-    old, new = head.log_probs(x).numpy(), grown.log_probs(x).numpy()
-    lost = old - new[:, :NUM_CLASSES]
-    assert (lost > 0).all()
-    np.testing.assert_allclose(lost, lost[:, :1] + 0 * lost, atol=1e-5)
-    share = np.exp(new[:, NUM_CLASSES:]).sum(1)
-    np.testing.assert_allclose(share, 1 - np.exp(-lost[:, 0]), 1e-4, 2e-6)
-    most = NEW / (NUM_CLASSES + NEW)
-    assert (share < (1.001 if use_bias else 2) * most).all()
-    # With inputs of zero the new classes have all of their share.
-    zero = np.exp(grown.log_probs(0 * x[:1]).numpy()[0, NUM_CLASSES:])
-    np.testing.assert_allclose(zero, 1 / (NUM_CLASSES + NEW), rtol=1e-5)
 
 
 def test_new_rows_begin_with_the_mean():
