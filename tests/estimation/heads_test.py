@@ -33,14 +33,17 @@ def test_a_tree_moves_what_it_touches():
     assert part.gradient_bytes == pytest.approx(measured, rel=0.1)
 
 
-def test_flops_are_those_of_the_expected_cost():
+@pytest.mark.parametrize("name", ["hierarchical", "label_tree"])
+def test_flops_and_rows_are_those_of_the_expected_cost(name):
     tree, counts = trees.CATALOGUE["huffman_4ary"](), np.arange(1, 152)
     cost = tree.expected_cost(counts, batch=BATCH, width=WIDTH)
-    for rule in (None, "sgd"):
-        head = heads.head(tree, counts=counts, optimizer=rule)
+    for rule, row_bytes in ((None, 4 * WIDTH + 4 + 2 * 8), ("sgd", 0)):
+        head = heads.head(name, tree, counts=counts, optimizer=rule)
         (part,) = head.parts(setting_of(), WIDTH)
         flops = part.forward.flops + part.backward.flops
         assert flops == pytest.approx(cost.flops)
+        found = part.gradient_bytes
+        assert found == pytest.approx(cost.touched_rows * row_bytes)
 
 
 @pytest.mark.parametrize("name", ["hierarchical", "label_tree"])
@@ -118,19 +121,6 @@ def test_a_label_tree_visits_what_labels_do(name, num_labels):
     plan = 50 * visits + 150 * len(touched) + 10 * batch
     assert 0.95 * lasting < part.saved_bytes < 1.05 * (lasting + plan)
     assert part.forward_bytes == pytest.approx(4 * 16 * visits, rel=0.05)
-
-
-def test_a_label_tree_of_one_label_visits_its_path():
-    """As many groups as a hierarchical softmax visits."""
-    tree, counts = trees.CATALOGUE["huffman_4ary"](), np.arange(1, 152)
-    (one,), (other,) = (
-        heads.head(name, tree, counts=counts).parts(setting_of(), WIDTH)
-        for name in ("label_tree", "hierarchical")
-    )
-    for name in ("forward", "backward"):
-        flops = getattr(other, name).flops
-        assert getattr(one, name).flops == pytest.approx(flops)
-    assert one.gradient_bytes == pytest.approx(other.gradient_bytes)
 
 
 @pytest.mark.parametrize("rule", [None, "sgd", "rowwise_adagrad"])

@@ -1,6 +1,7 @@
 """Every head, byte for byte against the layer that is built."""
 
 import dataclasses
+from functools import partial
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import trees
 from tests.support.estimated_heads import bytes_of, setting_of, total
+from tf_hsm import layers
 from tf_hsm.estimation import heads
 
 WIDTH, BATCH, N = 24, 40, 151
@@ -17,56 +19,48 @@ TREE = trees.CATALOGUE["random"]()
 TAILS = {"cutoffs": [20, 60], "div_value": 2.0}
 
 
-def embedding_softmax(**options):
-    tree = tf_hsm.Tree.two_level(100)
-    return tf_hsm.layers.EmbeddingSoftmax(
-        tree, num_embeddings=50, width=WIDTH, **options
-    )
-
-
-# name: (a layer with options, the same head without a layer, of the options)
+PINNED = tf_hsm.Tree.balanced(N, 2).pin()
+embedding_softmax = partial(
+    layers.EmbeddingSoftmax,
+    tf_hsm.Tree.two_level(100),
+    num_embeddings=50,
+    width=WIDTH,
+)
+# name: a layer with options, the same head without a layer, of the options
 LAYERS = {
     "hierarchical": (
-        lambda **options: tf_hsm.layers.HierarchicalSoftmax(TREE, **options),
-        lambda **options: heads.head(TREE, **options),
+        partial(layers.HierarchicalSoftmax, TREE),
+        partial(heads.head, TREE),
     ),
     "pinned": (
-        lambda **options: tf_hsm.layers.HierarchicalSoftmax(
-            tf_hsm.Tree.balanced(N, 2).pin(), **options
-        ),
-        lambda **options: heads.head(
-            tf_hsm.Tree.balanced(N, 2).pin(), **options
-        ),
+        partial(layers.HierarchicalSoftmax, PINNED),
+        partial(heads.head, PINNED),
     ),
     "label tree": (
-        lambda **options: tf_hsm.layers.LabelTree(TREE, **options),
-        lambda **options: heads.head("label_tree", TREE, **options),
+        partial(layers.LabelTree, TREE),
+        partial(heads.head, "label_tree", TREE),
     ),
     "adaptive": (
-        lambda **options: tf_hsm.layers.AdaptiveSoftmax(N, **TAILS, **options),
-        lambda **options: heads.head("adaptive", N, **TAILS, **options),
+        partial(layers.AdaptiveSoftmax, N, **TAILS),
+        partial(heads.head, "adaptive", N, **TAILS),
     ),
     "two-level tails": (
-        lambda **options: tf_hsm.layers.AdaptiveSoftmax(
-            N, tail="two_level", **TAILS, **options
-        ),
-        lambda **options: heads.head(
-            "adaptive", N, tail="two_level", **TAILS, **options
-        ),
+        partial(layers.AdaptiveSoftmax, N, tail="two_level", **TAILS),
+        partial(heads.head, "adaptive", N, tail="two_level", **TAILS),
     ),
     "pinned tail": (
-        lambda **options: tf_hsm.layers.AdaptiveSoftmax(
+        partial(
+            layers.AdaptiveSoftmax,
             200,
             cutoffs=[50],
             tail=[tf_hsm.Tree.balanced(150, 2, pinned=True)],
-            **options,
         ),
         None,
     ),
     "embeddings": (embedding_softmax, None),
 }
 STOCK = {
-    "sampled": lambda use_bias: tf_hsm.layers.SampledSoftmax(
+    "sampled": lambda use_bias: layers.SampledSoftmax(
         N, num_sampled=50, use_bias=use_bias
     ),
     "full": lambda use_bias: keras.layers.Dense(N, use_bias=use_bias),
@@ -127,7 +121,7 @@ def test_heads_of_stock_tensorflow(name, use_bias):
 
 
 def test_an_adaptive_head_whose_layer_is_not_built_stays_so():
-    layer = tf_hsm.layers.AdaptiveSoftmax(50_000)
+    layer = layers.AdaptiveSoftmax(50_000)
     parts = heads.of(layer).parts(setting_of(), 256)
     assert not layer.built
     layer.build((None, 256))
@@ -141,7 +135,7 @@ def test_an_adaptive_head_whose_layer_is_not_built_stays_so():
 def test_a_head_on_devices(rule, shards):
     """The fullest of the shards that the layer makes, and its top."""
     tree = tf_hsm.Tree.two_level(5000)
-    layer = tf_hsm.layers.HierarchicalSoftmax(
+    layer = layers.HierarchicalSoftmax(
         tree, devices=["CPU:0"] * shards, optimizer=rule
     )
     layer.build((None, WIDTH))
@@ -238,7 +232,7 @@ def test_class_weights_are_there_twice(name):
 
 def test_a_tied_table_is_counted_once_with_a_dense_gradient():
     embedding = keras.layers.Embedding(5_000, 32)
-    head = tf_hsm.layers.HierarchicalSoftmax(
+    head = layers.HierarchicalSoftmax(
         tf_hsm.Tree.flat(5_000), tied_to=embedding
     )
     tokens = keras.Input([7], dtype="int32")
