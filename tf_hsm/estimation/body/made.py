@@ -28,14 +28,7 @@ _TEXT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class BodyText:
-    """What a text such as "lstm:2x2048" or "transformer:6x512:8" says.
-
-    Attributes:
-      kind: "embedding", "lstm", "gru", "rnn" or "transformer".
-      layers: how many.
-      width: of each.
-      heads: of a transformer, 64 numbers each if the text does not say.
-    """
+    """The numbers of a text such as "lstm:2x2048" or "transformer:6x512:8"."""
 
     kind: str
     layers: int
@@ -44,11 +37,7 @@ class BodyText:
 
     @classmethod
     def parse(cls, text):
-        """Reads a text.
-
-        Raises:
-          ValueError: it has another form, or a number that is 0.
-        """
+        """Reads a text; ValueError if its form or a number is wrong."""
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError(

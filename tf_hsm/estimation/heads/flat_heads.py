@@ -16,11 +16,7 @@ _MAP_OPS = (25, 60)
 
 @dataclasses.dataclass(frozen=True)
 class FullEstimate(HeadEstimate):
-    """A Dense layer over all classes, and the cross-entropy of its logits.
-
-    Attributes:
-      use_bias: whether classes have biases.
-    """
+    """A Dense layer over all classes, and the cross-entropy of its logits."""
 
     use_bias: bool = True
 
@@ -51,12 +47,7 @@ class FullEstimate(HeadEstimate):
 
 @dataclasses.dataclass(frozen=True)
 class SampledEstimate(HeadEstimate):
-    """`tf.nn.sampled_softmax_loss`, and `tf_hsm.layers.SampledSoftmax`.
-
-    Attributes:
-      num_sampled: classes that are drawn for a step.
-      use_bias: whether classes have biases.
-    """
+    """`tf.nn.sampled_softmax_loss`, and `tf_hsm.layers.SampledSoftmax`."""
 
     num_sampled: int = 1024
     use_bias: bool = True

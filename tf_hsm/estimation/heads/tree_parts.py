@@ -61,11 +61,7 @@ class TreeOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TreeEstimate(HeadEstimate):
-    """`tf_hsm.layers.HierarchicalSoftmax`; docs/math.md has the formulas.
-
-    Attributes:
-      visits: the `Visits` of its tree.
-    """
+    """`tf_hsm.layers.HierarchicalSoftmax`; docs/math.md has the formulas."""
 
     visits: Visits
 
