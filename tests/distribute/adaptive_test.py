@@ -1,7 +1,5 @@
 """An adaptive softmax whose tails are on devices is the same as without."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import tf_hsm
 from tests.support.devices import CPUS
 from tests.support.training import assert_near
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import serving
 from tf_hsm.layers import AdaptiveSoftmax
 
 N, WIDTH, BATCH = 60, 16, 24
@@ -52,12 +49,6 @@ def trained(devices, eagerly=False, **options):
     return model, head, history.history["loss"]
 
 
-@functools.cache
-def of_devices(own):
-    """A model to be read alone, with an optimizer of the head's own or not."""
-    return trained(DEVICES, eagerly=True, own=own)
-
-
 @pytest.mark.parametrize(
     "rule, own, eagerly",
     [
@@ -88,7 +79,7 @@ def test_as_without_devices(rule, own, eagerly):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_everything_of_a_tail_is_on_its_device(own):
-    model, head, _ = of_devices(own)
+    model, head, _ = trained(DEVICES, eagerly=True, own=own)
     rows = head.optimizer if own else model.optimizer
     for number, device in enumerate(["CPU:3", "CPU:1", "CPU:3"]):
         projection = head.projections[number]
@@ -113,19 +104,6 @@ def test_everything_of_a_tail_is_on_its_device(own):
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_files(tmp_path, own):
-    model, _, _ = of_devices(own)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    (head,) = (x for x in loaded.layers if isinstance(x, AdaptiveSoftmax))
-    assert head.devices == tuple(DEVICES)
-    other, _ = make_model(None, own=own)
-    loaded.save_weights(tmp_path / "model.weights.h5")
-    other.load_weights(tmp_path / "model.weights.h5")
-    assert_near(other.get_weights(), model.get_weights(), 0)
-
-
-@pytest.mark.parametrize("own", [False, True])
 def test_grows(own):
     """As without devices; its tails stay on theirs."""
     (one, *_), (several, *_) = (
@@ -144,70 +122,6 @@ def test_grows(own):
     several.run_eagerly = True
     history = several.fit(*data(), batch_size=8, epochs=2, verbose=0)
     assert history.history["loss"][-1] < history.history["loss"][0]
-
-
-def test_export(tmp_path):
-    """It is served from one device."""
-    keras.utils.set_random_seed(0)
-    head = AdaptiveSoftmax(
-        N, cutoffs=[10, 20, 40], div_value=2, devices=DEVICES
-    )
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    serving.export(model, str(tmp_path / "served"), k=4)
-    served = tf.saved_model.load(str(tmp_path / "served"))
-    signature = served.signatures["serving_default"]
-    inputs = np.random.default_rng(0).normal(size=(5, WIDTH)).astype("f4")
-    found = signature(inputs=tf.constant(inputs))
-    np.testing.assert_array_equal(
-        found["classes"], head.top_k(inputs, 4).classes
-    )
-    places = {op.device for op in signature.graph.get_operations()}
-    assert not any(name in place for name in DEVICES for place in places)
-    assert head.devices == tuple(DEVICES)
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_checkpoints_on_other_devices(tmp_path, own):
-    """Weights, slots and steps have the same bits; then training goes on."""
-
-    def state(model, head):
-        optimizers = (
-            [model.optimizer, head.optimizer] if own else [model.optimizer]
-        )
-        return [
-            *head.get_weights(),
-            *(v.numpy() for o in optimizers for v in o.variables),
-        ]
-
-    def checkpoint(model, head):
-        saved = tf_hsm.distribute.checkpoint(head, optimizer=model.optimizer)
-        (dense,) = (x for x in model.layers if x.name.startswith("dense"))
-        return tf.train.Checkpoint(head=saved, dense=dense)
-
-    model, head, _ = of_devices(own)
-    path = checkpoint(model, head).save(tmp_path / "saved")
-    before, losses = state(model, head), []
-    for devices in (["CPU:2"], None, DEVICES):
-        other, other_head, _ = trained(devices, eagerly=True, own=own)
-        other_head.head_kernel.assign(0 * other_head.head_kernel)
-        other_head.projections[1].assign(0 * other_head.projections[1])
-        checkpoint(other, other_head).restore(path).assert_consumed()
-        if own:  # The Dense layer's slots belong to the model alone.
-            assert_near(other_head.get_weights(), head.get_weights(), 0)
-        else:
-            assert_near(state(other, other_head), before, 0)
-        losses.append(other.evaluate(*data(), verbose=0))
-    assert_near(losses, [model.evaluate(*data(), verbose=0)] * 3, 1e-6)
-
-
-def test_checkpoints_of_other_clusters(tmp_path):
-    saved = AdaptiveSoftmax(N, cutoffs=[10, 30])
-    other = AdaptiveSoftmax(N, cutoffs=[30, 50])
-    for head in (saved, other):
-        head.build([None, WIDTH])
-    path = tf_hsm.distribute.checkpoint(saved).save(tmp_path / "saved")
-    with pytest.raises(ValueError, match="another tree"):
-        tf_hsm.distribute.checkpoint(other).restore(path)
 
 
 @pytest.mark.parametrize(

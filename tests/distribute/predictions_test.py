@@ -1,4 +1,4 @@
-"""A head cut over devices answers as one on one device does."""
+"""A head on devices or replicas answers as one on one device does."""
 
 import functools
 import itertools
@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import spread_heads
 from tests.support.devices import CPUS
 from tests.support.pairs import all_pairs
-from tests.support.replicated_heads import N, tree_named
+from tests.support.spread_heads import N, tree_named
 from tests.support.training import assert_near
 from tf_hsm import decoding, distribute
 from tf_hsm.layers import HierarchicalSoftmax
@@ -214,6 +215,28 @@ def test_samples(sampling, traced):
         # The mean is kept - 1, the variance its double, and more for rare ones.
         limit = kept.sum() + 8 * np.sqrt(2 * kept.sum() + (1 / expected).sum())
         assert chi_square < limit
+
+
+QUESTIONS = [
+    lambda head, x: head.log_probs(x),
+    lambda head, x: head.log_prob(tf.tile([[3, 59, 0]], [4, 1]), x),
+    lambda head, x: tuple(head.top_k(x, 7)),
+    lambda head, x: head.predict_class(x),
+    lambda head, x: head.sample(x, 5, seed=3, top_k=1),
+]
+
+
+@pytest.mark.parametrize("name", ["huffman", "three"])
+def test_over_replicas(name):
+    """From outside the strategy, from its scope, and from a replica."""
+    one = spread_heads.make_head(name, "sgd")
+    several = spread_heads.make_head(name, "sgd", 2, seed=1)
+    several.load_own_variables(spread_heads.saved(one))
+    questions = QUESTIONS
+    if name == "three":
+        # The numbers that are drawn depend on the plan of a tree.
+        questions = [*questions, lambda head, x: head.sample(x, 5, seed=3)]
+    spread_heads.assert_answers(questions, several, one)
 
 
 def test_samples_that_cannot_be():

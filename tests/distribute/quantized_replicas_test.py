@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import replicated_heads as heads
+from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
 from tf_hsm import distribute
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax

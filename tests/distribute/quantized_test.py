@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import replicated_heads as heads
+from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
 from tests.support.pairs import all_pairs
 from tf_hsm import distribute

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support import replicated_heads as heads
-from tests.support import replicated_tails as tails
+from tests.support import spread_heads as heads
 from tests.support.estimated_heads import bytes_of
 from tf_hsm.layers import HierarchicalSoftmax
 
@@ -115,13 +114,13 @@ def estimate_tails(rule, **options):
     )
 
 
-@pytest.mark.parametrize("form", tails.FORMS)
+@pytest.mark.parametrize("form", heads.TAILS)
 @pytest.mark.parametrize("count", [2, 4])
 def test_bytes_of_tails(form, count):
     """The shortlist, the projections and the tails of the fullest replica."""
-    layer = tails.make_head(form, "lazy_adam", count)
+    layer = heads.make_head(form, "lazy_adam", count)
     found = tf_hsm.estimate(
-        None, layer, dtype="float64", **OPTIONS | {"width": tails.WIDTH}
+        None, layer, dtype="float64", **OPTIONS | {"width": heads.WIDTH}
     )
     assert found.replicas.count == count
     parts = {part.name.removeprefix(layer.name): part for part in found.parts}
@@ -138,7 +137,7 @@ def test_bytes_of_tails(form, count):
     assert shortlist.slot_bytes == 2 * shortlist.parameter_bytes
     projections = [p for p in found.parts if p.kind == "projection"]
     assert sum(p.parameter_bytes for p in projections) == bytes_of(
-        tails.projections_of(layer)
+        heads.projections_of(layer)
     )
     # The gradient of the shortlist goes to each other replica, the gradients of
     # projections go around a ring.
@@ -153,8 +152,8 @@ def sent_to_tails(labels, count, size):
 
     The products and their gradient; label, loss and its gradient.
     """
-    ranks = np.empty(tails.N, int)
-    ranks[np.argsort(-tails.COUNTS, kind="stable")] = np.arange(tails.N)
+    ranks = np.empty(heads.N, int)
+    ranks[np.argsort(-heads.TAIL_COUNTS, kind="stable")] = np.arange(heads.N)
     tail = np.searchsorted([10, 20, 40], ranks[labels], side="right")
     replica = np.arange(labels.size) * count // labels.size
     return sum(
@@ -168,27 +167,19 @@ def sent_to_tails(labels, count, size):
 @pytest.mark.parametrize("count", [2, 4])
 def test_bytes_that_tails_send(monkeypatch, dtype, count):
     """The bytes of all tensors that replicas exchange in a step."""
-    layer = tails.make_head("three", "sgd", count, dtype=dtype)
-    inputs, labels, weights = next(tails.batches())
-    labels = np.maximum(labels, 0)
-    sent = heads.sent_in_a_step(
-        monkeypatch,
-        count,
-        tails.step_of(layer, tails.make_optimizer(layer, count)),
-        [inputs.astype(dtype), labels, weights.astype(dtype)],
-    )
+    sent, _, labels = heads.sent_in_a_step(monkeypatch, "three", count, dtype)
     size = np.dtype(dtype).itemsize
     assert sent.sum() == sent_to_tails(labels, count, size) > 0
 
 
 def test_what_travels_to_tails():
     """As for labels that are drawn."""
-    layer = tails.make_head("three", "sgd", 2)
+    layer = heads.make_head("three", "sgd", 2)
     found = tf_hsm.estimate(
-        None, layer, dtype="float64", **OPTIONS | {"width": tails.WIDTH}
+        None, layer, dtype="float64", **OPTIONS | {"width": heads.WIDTH}
     )
-    probs = tails.COUNTS / tails.COUNTS.sum()
-    labels = np.random.default_rng(0).choice(tails.N, size=BATCH, p=probs)
+    probs = heads.TAIL_COUNTS / heads.TAIL_COUNTS.sum()
+    labels = np.random.default_rng(0).choice(heads.N, size=BATCH, p=probs)
     wire = found.parts[-1]
     assert wire.kind == "network"
     sent = 2 * (wire.forward.bytes + wire.backward.bytes)
@@ -225,7 +216,7 @@ def test_tails_on_one_replica():
         ),
         (
             lambda: tf_hsm.estimate(
-                None, tails.make_head("one", "sgd", 2), replicas=3, **OPTIONS
+                None, heads.make_head("one", "sgd", 2), replicas=3, **OPTIONS
             ),
             "replicas is 3, but .* is over 2 replicas",
         ),

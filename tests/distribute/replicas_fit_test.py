@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import replicated_heads as heads
+from tests.support import spread_heads as heads
 from tests.support.in_place_models import (
     arguments,
     head_state,
@@ -179,6 +179,8 @@ def test_bad_arguments():
             head.build([None, WIDTH])
             with pytest.raises(ValueError, match="embed is not possible with"):
                 embed(head)
+        with pytest.raises(ValueError, match="grow is not possible with"):
+            head.grow(NUM_CLASSES + 5)
         head = HierarchicalSoftmax(TREE, **options, dtype="bfloat16")
         with pytest.raises(ValueError, match="must be float32 or float64"):
             head.build([None, WIDTH])

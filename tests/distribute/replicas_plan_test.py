@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support import replicated_heads as heads
+from tests.support import spread_heads as heads
 from tests.support.estimated_heads import bytes_of
 from tf_hsm.distribute import Plan, Step, plan
 from tf_hsm.layers import HierarchicalSoftmax
@@ -20,14 +20,8 @@ WIDTH = 5
 @pytest.mark.parametrize("count", [2, 4])
 def test_bytes_that_a_head_sends(monkeypatch, dtype, count):
     """The bytes of all tensors that replicas exchange in a step."""
-    head = heads.make_head("ternary", "sgd", count, dtype=dtype)
-    inputs, labels, weights = next(heads.batches("ternary"))
-    labels = np.maximum(labels, 0)
-    sent = heads.sent_in_a_step(
-        monkeypatch,
-        count,
-        heads.step_of(head),
-        [inputs.astype(dtype), labels, weights.astype(dtype)],
+    sent, head, labels = heads.sent_in_a_step(
+        monkeypatch, "ternary", count, dtype
     )
     places = head.plan.layout.class_places[labels]
     starts = [shard.first_place for shard in head.plan.shards]

@@ -1,4 +1,6 @@
-"""Files and checkpoints of heads on devices, and others that load them."""
+"""Files and checkpoints of heads on devices or replicas, and of others."""
+
+import functools
 
 import keras
 import numpy as np
@@ -7,155 +9,238 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import heads_by_name
+from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
-from tests.support.models import (
-    TREE,
-    WIDTH,
-    hidden_layers,
-    hidden_model,
-    make_data,
-    sequential,
-)
 from tests.support.training import assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import distribute
-from tf_hsm.layers import HierarchicalSoftmax
-from tf_hsm.runtime import row_parts
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 
-PLAN = distribute.plan(TREE, CPUS[:2], counts=np.ones(30), top=6)
-PINNED = distribute.plan(
-    tf_hsm.Tree.huffman(1 + np.arange(30), pinned=True), CPUS[:2], top=6
-)
+N, WIDTH = heads.N, heads.WIDTH
+X = np.random.default_rng(0).normal(size=(8, WIDTH))
+LABELS = np.random.default_rng(1).integers(N, size=8)
 
 
-def make_model(count, rule="lazy_adam", own=True, plan=PLAN, **options):
-    """A model whose head is on `count` devices, or without a plan."""
-    optimizer = OPTIMIZERS[rule]()
-    head = HierarchicalSoftmax(
-        plan.tree,
-        plan=count and plan.on(CPUS[:count]),
-        optimizer=optimizer if own else None,
-        name="head",
-        **options,
-    )
-    model = sequential(*hidden_layers(mask_zero=False), head)
+def make_model(name, place, rule="lazy_adam", own=True, seed=1, **options):
+    """A model of a head, which trains its rows itself or leaves them to it.
+
+    The model trains the projections of tails.
+    """
+    head = heads.make_head(name, rule if own else None, place, seed, **options)
+    return model_of(head, place, "adagrad" if own else rule)
+
+
+def model_of(head, place, rule="adagrad"):
+    """A compiled model of a head."""
+    with heads.scope_of(place):
+        model = keras.Sequential([keras.Input([WIDTH], dtype="float64"), head])
+        model.compile(OPTIMIZERS[rule](), loss=head.loss)
+        model.optimizer.build(model.trainable_variables)
     # A few steps eagerly take less time than their graph.
-    model.compile("sgd" if own else optimizer, loss=head.loss, run_eagerly=True)
+    model.run_eagerly = not heads.has_strategy(place)
     return model
 
 
-def trained(model):
-    tokens, labels = make_data()
-    model.fit(tokens, labels, batch_size=8, verbose=0)
+def train(model):
+    model.fit(X, LABELS, batch_size=4, epochs=2, verbose=0)
     return model
 
 
-def optimizer_of(model):
-    return model.layers[-1].optimizer or model.optimizer
+@functools.cache
+def trained(name, place, own=True):
+    """A model to be read alone; a place of devices is a tuple."""
+    return train(make_model(name, place, own=own, seed=0))
 
 
-def rows(model):
-    """Weights and slots of the head, and the step, as those of one device."""
-    head, optimizer, store = model.layers[-1], optimizer_of(model), {}
-    variables = head.row_variables()
-    slots = [s for v in variables for s in optimizer.slots(v)]
-    row_parts.save([*variables, *slots, optimizer.iterations], store)
-    return list(store.values())
+def state(model):
+    """Weights and slots of all rows, and the steps, as those of one device."""
+    (head,) = model.layers
+    trains = head.optimizer is None or heads.projections_of(head)
+    return heads.state(head, *([model.optimizer] if trains else []))
+
+
+def assert_same_state(model, wanted, place):
+    """All copies have the same bits."""
+    assert_same(state(model), wanted)
+    if heads.has_strategy(place):
+        heads.assert_copies_agree(model.layers[0])
 
 
 def checkpoint_of(model):
-    head = distribute.checkpoint(
-        model.layers[-1], optimizer=optimizer_of(model)
-    )
-    return tf.train.Checkpoint(head=head)
+    return distribute.checkpoint(model.layers[0], optimizer=model.optimizer)
 
 
 @pytest.mark.parametrize(
-    "rule, own, counts, options",
+    "name, rule, own, places, options",
     [
-        ("lazy_adam", True, (3, 1, 8, 2), {}),
+        (
+            "huffman",
+            "lazy_adam",
+            True,
+            [CPUS[:2], CPUS[:3], CPUS[:1], CPUS, 2, 8, 1, CPUS[:2]],
+            {},
+        ),
         # Slots in the optimizer of the model, others, and none.
-        ("lazy_adam", False, (1, 3), {}),
-        ("rowwise_adagrad", True, (1, 3), {"use_bias": False}),
-        ("sgd", True, (3,), {}),
-        ("lazy_adam", True, (3, 1, 2), {"plan": PINNED}),
-        ("lazy_adam", True, (1, 3), {"plan": PINNED, "use_bias": False}),
+        ("huffman", "lazy_adam", False, [CPUS[:2], CPUS[:1], CPUS[:3]], {}),
+        (
+            "huffman",
+            "rowwise_adagrad",
+            True,
+            [CPUS[:2], CPUS[:1], CPUS[:3]],
+            {"use_bias": False},
+        ),
+        ("huffman", "sgd", True, [CPUS[:2], CPUS[:3]], {}),
+        ("pinned", "lazy_adam", True, [CPUS[:2], CPUS[:3], CPUS[:1]], {}),
+        (
+            "pinned",
+            "lazy_adam",
+            True,
+            [CPUS[:2], CPUS[:1], CPUS[:3]],
+            {"use_bias": False},
+        ),
+        (
+            "three",
+            "lazy_adam",
+            True,
+            [CPUS[1:3], CPUS[2:3], None, CPUS[1:3], 2, None, 8, 2],
+            {},
+        ),
+        ("three", "adagrad", False, [CPUS[1:3], CPUS[2:3], None, CPUS], {}),
     ],
 )
-def test_other_numbers_of_devices(rule, own, counts, options, tmp_path):
-    """The same bits from 2 devices to others, one after the other."""
-    model = trained(make_model(2, rule, own, **options))
-    wanted = rows(model)
-    path = checkpoint_of(model).save(tmp_path / "first")
-    for count in counts:
-        model = trained(make_model(count, rule, own, **options))
+def test_checkpoints(name, rule, own, places, options, tmp_path):
+    """The same bits from one place to others, one after the other."""
+    first, *others = places
+    model = train(make_model(name, first, rule, own, 0, **options))
+    wanted = state(model)
+    for place in others:
+        path = checkpoint_of(model).save(tmp_path / "saved")
+        model = make_model(name, place, rule, own, **options)
         with pytest.raises(AssertionError):
-            assert_same(rows(model), wanted)
-        status = checkpoint_of(model).restore(path)
-        status.assert_consumed()
-        assert_same(rows(model), wanted)
-        path = checkpoint_of(model).save(tmp_path / f"{count}")
+            assert_same(state(model), wanted)
+        checkpoint_of(model).restore(path).assert_consumed()
+        assert_same_state(model, wanted, place)
+
+
+MANY, FEW = tuple(CPUS[:3]), tuple(CPUS[:2])
 
 
 @pytest.mark.parametrize(
-    "own, plan", [(True, PLAN), (False, PLAN), (True, PINNED)]
-)
-def test_files_of_models(own, plan, tmp_path):
-    """They are loaded as they were saved, on as many devices."""
-    model = trained(make_model(2, own=own, plan=plan))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same(rows(loaded), rows(model))
-    assert loaded.layers[-1].plan == model.layers[-1].plan
-
-
-@pytest.mark.parametrize(
-    "before, after, own, plan",
+    "name, own, before, after",
     [
-        (2, 3, False, PLAN),
-        (None, 3, True, PLAN),
-        (3, None, True, PLAN),
-        (2, 3, True, PINNED),
-        (2, None, True, PINNED),
+        ("huffman", True, FEW, FEW),
+        ("huffman", False, FEW, FEW),
+        ("pinned", True, FEW, FEW),
+        ("three", True, FEW, FEW),
+        ("three", False, FEW, FEW),
+        ("huffman", True, 2, None),
+        ("huffman", True, 2, 4),
+        ("three", True, 2, None),
+        ("three", True, 2, 4),
     ],
 )
-def test_files_of_weights(before, after, own, plan, tmp_path):
-    """Any devices, or one, load what any others saved, slots too."""
-    model = trained(make_model(before, own=own, plan=plan))
-    path = tmp_path / "model.weights.h5"
-    model.save_weights(path)
-    other = trained(make_model(after, own=own, plan=plan))
-    other.load_weights(path)
-    tokens, labels = make_data(seed=5)
-    np.testing.assert_allclose(
-        other.evaluate(tokens, labels, verbose=0),
-        model.evaluate(tokens, labels, verbose=0),
-        rtol=1e-5,
-    )
-    if own:
-        assert_same(rows(other), rows(model))
+def test_files_of_models(name, own, before, after, tmp_path):
+    """They are on as many devices, or take the replicas that there are."""
+    model = trained(name, before, own)
+    model.save(tmp_path / "model.keras")
+    with heads.scope_of(after):
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same_state(loaded, state(model), after)
+    (head,), (saved,) = loaded.layers, model.layers
+    if name == "three":
+        assert head.devices == saved.devices
+        on = {kernel.value.device for kernel in head.tail_kernels}
+        assert len(on) == (2 if after is FEW else min(3, after or 1))
+    elif after is FEW:
+        assert head.plan == saved.plan
+    else:
+        assert len(head.plan.shards) == (after or 1)
 
 
 @pytest.mark.parametrize(
-    "before, after, plan",
-    [(None, 3, PLAN), (3, None, PLAN), (8, 2, PLAN), (None, 2, PINNED)],
+    "name, own, before, after",
+    [
+        ("huffman", False, FEW, MANY),
+        ("huffman", True, None, MANY),
+        ("huffman", True, MANY, None),
+        ("pinned", True, FEW, MANY),
+        ("pinned", True, FEW, None),
+        ("three", True, FEW, None),
+        ("three", False, FEW, None),
+        ("huffman", True, 2, None),
+        ("huffman", True, 2, 4),
+        ("three", True, 2, None),
+        ("three", True, 2, 4),
+    ],
 )
-def test_copies(before, after, plan):
-    model = trained(make_model(before, plan=plan))
-    other = make_model(after, plan=plan)
-    distribute.copy_weights(model.layers[-1], other.layers[-1])
-    assert_same(rows(other), rows(model))
+def test_files_of_weights(name, own, before, after, tmp_path):
+    """Any place loads what any other saved, with the head's own slots."""
+    model = trained(name, before, own)
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = make_model(name, after, own=own)
+    other.load_weights(tmp_path / "model.weights.h5")
+    (head,), (saved,) = other.layers, model.layers
+    assert_same(heads.state(head), heads.state(saved))
+    if heads.has_strategy(after):
+        heads.assert_copies_agree(head)
+
+
+@pytest.mark.parametrize(
+    "name, before, after",
+    [
+        ("huffman", None, MANY),
+        ("huffman", MANY, None),
+        ("huffman", tuple(CPUS), FEW),
+        ("pinned", None, FEW),
+        ("huffman", 2, None),
+        ("huffman", None, 4),
+    ],
+)
+def test_copies(name, before, after):
+    (head,) = trained(name, before).layers
+    other = heads.make_head(name, "lazy_adam", after, 1)
+    distribute.copy_weights(head, other)
+    assert_same(heads.state(other), heads.state(head))
+    if heads.has_strategy(after):
+        heads.assert_copies_agree(other)
+
+
+@pytest.mark.parametrize(
+    "name, place", [("huffman", CPUS[:3]), ("three", CPUS[1:4]), ("three", 2)]
+)
+def test_export(name, place, tmp_path):
+    """A head on devices is served from one, and trains on as before."""
+    model = train(make_model(name, place))
+    (head,) = model.layers
+    tf_hsm.serving.export(model, str(tmp_path / "served"), k=4)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    signature = served.signatures["serving_default"]
+    found, best = signature(inputs=tf.constant(X)), head.top_k(X, 4)
+    np.testing.assert_array_equal(found["classes"], best.classes)
+    np.testing.assert_allclose(found["log_probs"], best.log_probs, rtol=1e-5)
+    on = {op.device for op in signature.graph.get_operations()}
+    assert not any(name in device for name in CPUS[1:] for device in on)
+    # The matrix is there once, and no parts of it.
+    shapes = tf.train.list_variables(
+        str(tmp_path / "served/variables/variables")
+    )
+    shapes = [shape for _, shape in shapes if shape[1:] == [WIDTH]]
+    rows = heads.tree_named(name).num_rows if name == "huffman" else 10 + 3
+    assert shapes == [[rows, WIDTH]]
+    train(model)
 
 
 def test_a_pinned_tree_is_not_the_expanded_one(tmp_path):
-    heads = [
+    pinned, expanded = (
         HierarchicalSoftmax(
             tree, plan=distribute.plan(tree, CPUS[:2]), optimizer="lazy_adam"
         )
-        for tree in (PINNED.tree, PINNED.tree.expand())
-    ]
-    pinned, expanded = heads
-    for head in heads:
+        for tree in (
+            heads.tree_named("pinned"),
+            heads.tree_named("pinned").expand(),
+        )
+    )
+    for head in (pinned, expanded):
         head.build([None, WIDTH])
     path = distribute.checkpoint(pinned).save(tmp_path / "saved")
     with pytest.raises(ValueError, match="another tree"):
@@ -164,51 +249,40 @@ def test_a_pinned_tree_is_not_the_expanded_one(tmp_path):
         distribute.copy_weights(pinned, expanded)
 
 
-def test_export(tmp_path):
-    """A head on devices is served from one, and trains on as before."""
-    model = trained(make_model(3))
-    tokens, _ = make_data(seed=5)
-    hidden = hidden_model(model)(tokens)
-    head = model.layers[-1]
-    tf_hsm.serving.export(model, str(tmp_path / "served"), k=4)
-    loaded = tf.saved_model.load(str(tmp_path / "served"))
-    served = loaded.signatures["serving_default"](
-        inputs=tf.constant(tokens, tf.int32)
-    )
-    best = head.top_k(hidden, 4)
-    np.testing.assert_array_equal(served["classes"], best.classes)
-    np.testing.assert_allclose(served["log_probs"], best.log_probs, rtol=1e-5)
-    saved = tf.train.list_variables(
-        str(tmp_path / "served/variables/variables")
-    )
-    shapes = [shape for _, shape in saved]
-    assert shapes.count([TREE.num_rows, WIDTH]) == 1
-    # The layers below have 30 and 6 rows; the parts are not saved again.
-    assert sum(s[0] for s in shapes if s[1:] == [WIDTH]) == 36 + TREE.num_rows
-    trained(model)
-
-
 def test_another_cut_is_refused(tmp_path):
-    model = trained(make_model(2))
-    path = checkpoint_of(model).save(tmp_path / "saved")
-    other = distribute.plan(
-        TREE, CPUS[:2], counts=1 + np.arange(30) ** 3, top=6
+    path = checkpoint_of(trained("huffman", FEW)).save(tmp_path / "saved")
+    tree = heads.tree_named("huffman")
+    head = HierarchicalSoftmax(
+        tree,
+        plan=distribute.plan(tree, CPUS[:2], counts=heads.COUNTS**3, top=8),
+        optimizer="lazy_adam",
+        dtype="float64",
     )
-    assert other.layout.top.num_rows == PLAN.layout.top.num_rows
-    head = HierarchicalSoftmax(TREE, plan=other, optimizer="lazy_adam")
     head.build([None, WIDTH])
     with pytest.raises(ValueError, match="a plan that cuts it elsewhere"):
-        tf.train.Checkpoint(head=distribute.checkpoint(head)).restore(path)
+        distribute.checkpoint(head).restore(path)
+
+
+def test_other_clusters_are_refused(tmp_path):
+    saved, other = (
+        AdaptiveSoftmax(N, cutoffs=cutoffs, div_value=2)
+        for cutoffs in ([10, 30], [30, 50])
+    )
+    for head in (saved, other):
+        head.build([None, WIDTH])
+    path = distribute.checkpoint(saved).save(tmp_path / "saved")
+    with pytest.raises(ValueError, match="another tree"):
+        distribute.checkpoint(other).restore(path)
 
 
 def test_checkpoints_that_cannot_be():
-    model = trained(make_model(2, own=False))
+    model = trained("huffman", FEW, own=False)
     with pytest.raises(TypeError, match="must be one of tf_hsm"):
         distribute.checkpoint(
-            model.layers[-1], optimizer=keras.optimizers.Adam()
+            model.layers[0], optimizer=keras.optimizers.Adam()
         )
     with pytest.raises(ValueError, match="no weights yet"):
-        distribute.checkpoint(HierarchicalSoftmax(TREE))
+        distribute.checkpoint(HierarchicalSoftmax(heads.tree_named("flat")))
 
 
 @pytest.mark.parametrize("name", heads_by_name.NAMES)

@@ -1,86 +1,66 @@
-"""A head cut over devices trains as one on one device does."""
+"""A head on devices or replicas trains as one on one device does."""
 
 import functools
-import itertools
 
 import pytest
 import tensorflow as tf
 
-from tests.support import replicated_heads as heads
+from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
 from tests.support.training import assert_near
-from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import distribute
-from tf_hsm.layers import HierarchicalSoftmax
-
-
-def make_head(name, rule, count=None):
-    """A built head, on `count` devices or without a plan; None: no rule."""
-    tree, plan = heads.tree_named(name), None
-    if count is not None:
-        plan = distribute.plan(tree, CPUS[:count], top=8)
-    optimizer = rule and OPTIMIZERS[rule]()
-    head = HierarchicalSoftmax(
-        tree, plan=plan, optimizer=optimizer, ignore_class=-1, dtype="float64"
-    )
-    head.build([None, heads.WIDTH])
-    return head
-
-
-def train(head, name, optimizer=None):
-    """Trains by each batch; returns losses, gradients of inputs, the state.
-
-    `optimizer` is the optimizer of a model; None: the head has its own.
-    """
-    variables = []
-    if optimizer is not None:
-        variables = head.row_variables()
-        optimizer.build(variables)
-
-    @tf.function
-    def step(inputs, labels, weights):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            losses = head(inputs, labels, sample_weight=weights)
-            total = tf.add_n(head.losses)
-        dx, *gradients = tape.gradient(total, [inputs, *variables])
-        if optimizer is not None:
-            optimizer.apply(gradients, variables)
-        return losses, dx
-
-    results = [
-        [x.numpy() for x in step(*map(tf.constant, batch))]
-        for batch in heads.batches(name)
-    ]
-    return results, heads.state(head, optimizer)
+from tf_hsm.losses import HeadLoss
+from tf_hsm.runtime.replicas import copies_of
 
 
 @functools.cache
-def expected(name, rule):
+def expected(name):
     """The start of a head on one device, and what its training gives."""
-    head = make_head(name, rule)
-    return heads.start_of(head), train(head, name)
-
-
-# Each tree has one rule.
-RULES = dict(zip(heads.TREES, itertools.cycle(OPTIMIZERS), strict=False))
-RULES["flat"] = "lazy_adam"
+    head = heads.make_head(name, heads.RULES[name])
+    return heads.saved(head), heads.train(head, name)
 
 
 @pytest.mark.parametrize(
-    "name, count",
+    "name, place",
     [
+        ("huffman", CPUS[:1]),
+        ("huffman", CPUS[:2]),
+        ("huffman", CPUS),
+        ("pinned", CPUS[:3]),
+        ("two_level", CPUS),
+        ("ternary", CPUS[:3]),
+        ("chain", CPUS),
+        ("flat", CPUS[:3]),
+        ("ragged", CPUS),
+        ("three", CPUS[:2]),
         ("huffman", 1),
         ("huffman", 2),
-        *zip(heads.TREES, itertools.cycle([8, 3]), strict=False),
+        ("pinned", 2),
+        ("two_level", 4),
+        ("ternary", 8),
+        ("chain", 4),
+        ("flat", 2),
+        ("ragged", 2),
+        ("three", 1),
+        ("three", 2),
+        ("three", 4),
+        ("three", 8),
+        ("one", 4),
+        ("none", 2),
+        ("wide", 2),
     ],
 )
-def test_as_on_one_device(name, count):
-    """Losses, gradients, weights and slots; also where shards are empty."""
-    start, wanted = expected(name, RULES[name])
-    head = make_head(name, RULES[name], count)
+def test_as_on_one_device(name, place):
+    """Losses, gradients, weights and slots; replicas may have no example.
+
+    Labels may all be in one part, and devices may have no rows or several
+    tails.
+    """
+    start, wanted = expected(name)
+    head = heads.make_head(name, heads.RULES[name], place, seed=1)
     head.load_own_variables(start)
-    assert_near(train(head, name), wanted, 1e-12)
+    assert_near(heads.train(head, name, place), wanted, 1e-13)
+    if heads.has_strategy(place):
+        heads.assert_copies_agree(head)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +70,144 @@ def test_as_on_one_device(name, count):
         ("pinned", "rowwise_adagrad"),
         ("huffman", "rmsprop"),
         ("flat", "lion"),
+        ("three", "lazy_adam"),
     ],
 )
 def test_with_the_optimizer_of_a_model(name, rule):
-    one, several = make_head(name, None), make_head(name, None, 3)
-    several.load_own_variables(heads.start_of(one))
-    results = [train(h, name, OPTIMIZERS[rule]()) for h in (several, one)]
-    assert_near(*results, 1e-12)
+    one, several = (
+        heads.make_head(name, None, place) for place in (None, CPUS[:3])
+    )
+    several.load_own_variables(heads.saved(one))
+    wanted = heads.train(one, name, rule=rule)
+    assert_near(heads.train(several, name, rule=rule), wanted, 1e-12)
+
+
+FOCAL = {"focal_gamma": 2.0, "class_weights": heads.COUNTS}
+
+
+@pytest.mark.parametrize(
+    "name, options, tolerance",
+    [
+        *(
+            (
+                name,
+                {"label_smoothing": 0.1, "smoothing_prior": counts},
+                1e-13,
+            )
+            for name, counts in (
+                ("two_level", heads.COUNTS),
+                ("three", heads.TAIL_COUNTS),
+            )
+        ),
+        # Three replicas of a chain have no shard.
+        *((name, FOCAL, 1e-13) for name in ("two_level", "chain", "three")),
+        ("two_level", {"use_bias": False}, 1e-13),
+        ("three", {"use_bias": "head"}, 1e-13),
+        ("two_level", {"dtype": "mixed_bfloat16"}, 2e-2),
+        ("three", {"dtype": "mixed_bfloat16"}, 2e-2),
+    ],
+)
+def test_options(name, options, tolerance):
+    one, several = (
+        heads.make_head(name, "adagrad", place, **options)
+        for place in (None, 4)
+    )
+    several.load_own_variables(heads.saved(one))
+    wanted = heads.train(one, name, steps=9)
+    assert_near(heads.train(several, name, 4, steps=9), wanted, tolerance)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_several_heads(count):
+    """The gradients of all exchanges travel back in one order.
+
+    A replica without a shard of one head has other operations than the others.
+    """
+
+    def step_of_sum(several):
+        losses_of = [HeadLoss(head, "none") for head in several]
+
+        def step(inputs, labels, weights):
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                losses = tf.add_n(
+                    [
+                        f(labels, inputs, sample_weight=weights)
+                        for f in losses_of
+                    ]
+                )
+            return losses, tape.gradient(losses, inputs)
+
+        return step
+
+    check_steps(["huffman", "chain"], count, step_of_sum, 4)
+
+
+def test_a_gradient_of_the_head_alone():
+    """The losses' gradients travel, also from replicas without a shard."""
+
+    def step_of(several):
+        (head,) = several
+
+        def step(inputs, labels, weights):
+            with tf.GradientTape() as tape:
+                losses = head.label_losses(labels, inputs) * weights
+            tape.gradient(losses, head.trainable_variables)
+            return losses
+
+        return step
+
+    check_steps(["chain"], 4, step_of, 2)
+
+
+def check_steps(names, count, step_of, num_steps):
+    """Steps of several heads over replicas are those on one device."""
+    one, several = (
+        [heads.make_head(name, "sgd", place) for name in names]
+        for place in (None, count)
+    )
+    for head, other in zip(one, several, strict=True):
+        other.load_own_variables(heads.saved(head))
+    on_one = heads.runner(step_of(one))
+    on_replicas = heads.runner(step_of(several), count)
+    batches = heads.batches("chain")
+    for batch, _ in zip(batches, range(num_steps), strict=False):
+        assert_near(on_replicas(*batch), on_one(*batch), 1e-13)
+    assert_near([*map(heads.state, several)], [*map(heads.state, one)], 1e-13)
+
+
+@pytest.mark.parametrize(
+    "name, place, numbers",
+    [("huffman", 4, [0, 1, 2, 3]), ("three", 2, [0, 1, 0])],
+)
+def test_where_variables_are(name, place, numbers):
+    """Each part and its slots are on one replica alone."""
+    head = heads.make_head(name, "lazy_adam", place)
+    slots = head.optimizer.slots
+    first, *others = heads.parts_of(head)
+    for pair, number in zip(others, numbers, strict=True):
+        for variable in (*pair, *(slot for v in pair for slot in slots(v))):
+            (only,) = copies_of(variable)
+            assert only.device.endswith(f"CPU:{number}")
+    shared = [*first, *slots(first[0]), *heads.projections_of(head)]
+    assert all(len(copies_of(variable)) == place for variable in shared)
+
+
+@pytest.mark.parametrize(
+    "name, count, losses, steps",
+    [("huffman", 4, "00112233", "0123"), ("three", 2, "00011", "001")],
+)
+def test_what_each_replica_computes(name, count, losses, steps):
+    """In its device's scope: the ops of its parts, and its own of the first."""
+    head = heads.make_head(name, "sgd", count)
+    strategy = heads.strategy_of(count)
+    batch = [heads.split(strategy, x) for x in next(heads.batches(name))]
+    step = heads.step_of(head, heads.make_optimizer(head, count))
+    run = tf.function(lambda *x: strategy.run(step, x), autograph=False)
+    operations = run.get_concrete_function(*batch).graph.get_operations()
+    for kind, devices in (
+        ("ResourceTfHsmLoss", losses),
+        ("ResourceTfHsmLossStep", steps),
+    ):
+        found = sorted(op.device[-1] for op in operations if op.type == kind)
+        assert "".join(found) == devices

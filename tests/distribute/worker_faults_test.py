@@ -9,17 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import replicated_heads as heads
+from tests.support import spread_heads as heads
 from tests.support import workers
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
 from tf_hsm.runtime import replicas
-
-
-def local_state(head):
-    """The values of what this process has."""
-    variables = [*head.row_variables(), *head.optimizer.variables]
-    return [variable.numpy() for variable in variables]
 
 
 def error_of(function, *args):
@@ -31,47 +25,38 @@ def error_of(function, *args):
     return "no error"
 
 
-def steps_of(head):
-    """A function that makes a step, and what evaluates, for whole batches."""
-    strategy = heads.strategy_of("workers")
-    step = tf.function(
-        lambda *batch: strategy.run(heads.step_of(head), batch),
-        autograph=False,
-    )
-    evaluate = tf.function(
-        lambda *batch: strategy.run(head, batch), autograph=False
-    )
-
-    def of_batch(function):
-        return lambda *batch: function(
-            *(heads.split(strategy, values) for values in batch)
-        )
-
-    return of_batch(step), of_batch(evaluate)
-
-
-def misused(start, folder):
+def misused(name, start, folder):
     """A worker that does what is refused, and then steps until an error."""
     strategy = heads.strategy_of("workers")
-    head = heads.make_head("huffman", "lazy_adam", "workers")
-    head.load_own_variables(start)
-    step, evaluate = steps_of(head)
-    inputs, labels, weights = next(heads.batches("huffman"))
-    losses = heads.joined(strategy, evaluate(inputs, labels))
-    before = local_state(head)
+    head = heads.make_head(name, "lazy_adam", "workers")
+    heads.load_start(head, start)
+    optimizer = heads.make_optimizer(head, "workers")
+    step = heads.runner(heads.step_of(head, optimizer), "workers")
+    inputs, labels, weights = next(heads.batches(name))
+    losses = heads.runner(head, "workers")(inputs, labels)
+
+    def state():
+        """The values of what this process has."""
+        variables = [*head.row_variables(), *head.optimizer.variables]
+        return [variable.numpy() for variable in variables]
+
+    before = state()
     bad = labels.copy()
     bad[10] = heads.N
     errors = [error_of(step, inputs, bad, weights)]
-    assert_same(local_state(head), before)
+    assert_same(state(), before)
     step(inputs, labels, weights)
     saved = distribute.checkpoint(head)
     path = f"{folder}/file"
     if strategy.cluster_resolver.task_id == 1:
         # Where there is a folder, there cannot be a file.
         os.makedirs(f"{path}_parts/1.data-00000-of-00001")
+    plain = tf.train.Checkpoint(head=head)
     errors += [
         error_of(head.save_own_variables, {}),
         error_of(saved.write, f"{folder}/mine"),
+        error_of(plain.write, f"{folder}/plain"),
+        error_of(head, inputs, labels),
         error_of(head.top_k, inputs, 3),
         error_of(distribute.save, saved, path, strategy),
     ]
@@ -81,44 +66,47 @@ def misused(start, folder):
             step(inputs, labels, weights)
 
 
-@pytest.fixture
-def evaluated():
-    """The start of a head, and its losses of a batch."""
-    one = heads.make_head("huffman", "lazy_adam")
-    inputs, labels, _ = next(heads.batches("huffman"))
-    return heads.start_of(one), one(inputs, labels).numpy()
-
-
 LOST = r"LostWorkerError: worker {} at 127.0.0.1:\d+ {}: its rows are gone"
 
 
 @pytest.mark.parametrize(
-    "index, fault, what",
+    "name, index, fault, what",
     [
         # TensorFlow notices it by the connection, or by a missing heartbeat.
-        (1, signal.SIGKILL, "(?:has ended|does not answer any more)"),
-        (0, signal.SIGSTOP, "does not answer any more"),
+        (
+            "huffman",
+            1,
+            signal.SIGKILL,
+            "(?:has ended|does not answer any more)",
+        ),
+        ("three", 0, signal.SIGSTOP, "does not answer any more"),
     ],
 )
-def test_a_lost_worker(index, fault, what, evaluated, tmp_path):
+def test_a_lost_worker(name, index, fault, what, tmp_path):
     """The others name it. Before, what is refused stops no worker.
 
     A label that is no class, on one worker, ends the step on all of them.
     """
-    start, wanted = evaluated
-    with workers.started(misused, 2, start, str(tmp_path)) as started:
+    one = heads.make_head(name, "lazy_adam")
+    start = heads.start_for_workers(one, tmp_path / "one")
+    inputs, labels, _ = next(heads.batches(name))
+    wanted = one(inputs, labels)
+    with workers.started(misused, 2, name, start, str(tmp_path)) as started:
         losses, errors = zip(*(w.result() for w in started), strict=True)
         assert_near(np.concatenate(losses), wanted, 1e-12)
-        for i, of_worker in enumerate(errors):
-            bad, own, written, top_k, saved = of_worker
+        for i, (bad, own, written, *outside, saved) in enumerate(errors):
             sentence = (
                 rf"InvalidArgumentError.*labels\[2\] = {heads.N} of replica 1 "
                 rf"is outside \[0, {heads.N}\)"
             )
             assert re.search(sentence, bad, re.DOTALL)
-            assert re.match(r"ValueError.*has \d+ of the 118 rows", own)
+            own_rows = (
+                r"ValueError.*(has \d+ of the 118 rows|other workers have)"
+            )
+            assert re.match(own_rows, own)
             assert "call tf_hsm.distribute.save on all workers" in written
-            assert "other workers have shards or tails of this head" in top_k
+            for error in outside:
+                assert "other workers have" in error
             assert ("the worker of replica 1 could not" in saved) == (i == 0)
         assert not list(tmp_path.glob("file.*"))
         os.kill(started[index].process.pid, fault)

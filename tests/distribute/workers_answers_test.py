@@ -7,12 +7,11 @@ import pytest
 import tensorflow as tf
 
 from tests.support import private, workers
-from tests.support import replicated_heads as heads
-from tests.support import replicated_tails as tails
+from tests.support import spread_heads as heads
 from tests.support.training import assert_near
-from tf_hsm import distribute
 
 BATCH, NUM_SAMPLES = heads.BATCH, 4000
+INPUTS = np.random.default_rng(1).normal(size=(BATCH, heads.WIDTH))
 CLASSES = np.random.default_rng(2).integers(heads.N, size=(BATCH, 7))
 # The first replica alone has a wrong class.
 WRONG_CLASSES = np.where(np.arange(BATCH * 7) == 1, heads.N, CLASSES.flat)
@@ -22,18 +21,6 @@ ALLOWED = {
     "one list": np.arange(3, heads.N, 4),
     "lists": np.random.default_rng(5).integers(heads.N, size=(BATCH, 9)),
 }
-
-
-def make_head(name, count=None):
-    """A tree's head, or an adaptive softmax, with larger weights than usual."""
-    make = tails.make_head if name in tails.FORMS else heads.make_head
-    return make(name, "sgd", count)
-
-
-def inputs_of(name):
-    """Inputs `[B, width]`."""
-    width = tails.WIDTH if name in tails.FORMS else heads.WIDTH
-    return np.random.default_rng(1).normal(size=(BATCH, width))
 
 
 def few_answers(head, inputs, classes, lists):
@@ -94,30 +81,18 @@ def gradient_of_top_k(head, inputs):
 def asked(name, devices, start):
     """Asks a head over workers, in a worker with so many devices."""
     private.let_workers_have_cpus(devices)
-    head = make_head(name, "workers")
+    head = heads.make_head(name, "sgd", "workers")
     head.trainable = False
-    if name in tails.FORMS:
-        saved = distribute.checkpoint(head)
-        saved.restore(start).assert_existing_objects_matched()
-    else:
-        head.load_own_variables(start)
-    strategy = heads.strategy_of("workers")
-
-    def traced(function):
-        return tf.function(
-            lambda *x: strategy.run(functools.partial(function, head), x),
-            autograph=False,
-        )
+    heads.load_start(head, start)
 
     def on_replicas(function, *values):
-        values = [heads.split(strategy, x) for x in values]
-        found = traced(function)(*values)
-        return [heads.joined(strategy, x) for x in tf.nest.flatten(found)]
+        run = heads.runner(functools.partial(function, head), "workers")
+        return tf.nest.flatten(run(*values))
 
     def log_prob(head, inputs, classes):
         return head.log_prob(classes, inputs)
 
-    inputs = inputs_of(name)
+    inputs = INPUTS
     ask = answers_on(devices)
     found = on_replicas(ask, inputs, CLASSES, ALLOWED["lists"])
     found += on_replicas(draws, inputs)
@@ -141,8 +116,13 @@ def asked(name, devices, start):
         lambda: on_replicas(lambda h, x: h.sample(x, 3, top_p=0.5), inputs),
     ]
     errors = [error_of(question) for question in questions]
+    strategy = heads.strategy_of("workers")
     values = [heads.split(strategy, x) for x in (inputs, CLASSES)]
-    graph = traced(log_prob).get_concrete_function(*values).graph
+    traced = tf.function(
+        lambda *x: strategy.run(functools.partial(log_prob, head), x),
+        autograph=False,
+    )
+    graph = traced.get_concrete_function(*values).graph
     return found, errors, devices_before_assertions(graph)
 
 
@@ -184,18 +164,15 @@ def error_of(function):
 )
 def test_as_on_one_device(name, count, devices, tmp_path):
     """Every answer, for other inputs on each replica, or for none."""
-    one = make_head(name)
+    one = heads.make_head(name, "sgd")
     rng = np.random.default_rng(0)
     for variable in one.row_variables():
         variable.assign(rng.normal(size=variable.shape))
     one.trainable = False
-    inputs = tf.constant(inputs_of(name))
+    inputs = tf.constant(INPUTS)
     ask = answers_on(devices)
     wanted = ask(one, inputs, CLASSES, ALLOWED["lists"])
-    if name in tails.FORMS:
-        start = distribute.checkpoint(one).save(tmp_path / "one")
-    else:
-        start = heads.start_of(one)
+    start = heads.start_for_workers(one, tmp_path)
     # At a temperature of 2.
     for variable in one.row_variables():
         variable.assign(variable.value / 2)
