@@ -307,24 +307,3 @@ def test_checkpoints_of_every_head(name, tmp_path):
         # The rate is an argument.
         if "learning_rate" not in one.name:
             np.testing.assert_array_equal(one, other)
-
-
-def test_checkpoint_of_a_regrouped_head(tmp_path):
-    """It belongs to the tree that the head has when it is saved."""
-    model = trained(make_model(2))
-    saved, head = checkpoint_of(model), model.layers[-1]
-    before = saved.save(tmp_path / "before")
-    old, vectors = head.tree, np.random.default_rng(0).normal(size=[30, 2])
-    head.regroup(old.regroup(vectors, verbose=False), model=model)
-    assert head.tree != old
-    after = saved.save(tmp_path / "after")
-    plan = distribute.plan(head.tree, CPUS[:2], counts=np.ones(30), top=6)
-    for path, of_path, of_other in (
-        (before, PLAN, plan),
-        (after, plan, PLAN),
-    ):
-        right, wrong = make_model(2, plan=of_path), make_model(2, plan=of_other)
-        checkpoint_of(trained(right)).restore(path).assert_consumed()
-        with pytest.raises(ValueError, match="is of a head with another tree"):
-            checkpoint_of(trained(wrong)).restore(path)
-    assert_same(rows(right), rows(model))

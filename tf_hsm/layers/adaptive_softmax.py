@@ -172,7 +172,7 @@ class AdaptiveSoftmax(HeadLayer):
                 1 / 3, mode="fan_out", distribution="uniform"
             )
         super().__init__(
-            self._trees_here,
+            lambda: self.spec.trees(),
             Objective(
                 spec.num_classes,
                 ignore_class=ignore_class,
@@ -207,16 +207,6 @@ class AdaptiveSoftmax(HeadLayer):
         get = keras.initializers.get
         self.projection_initializer = get(projection_initializer)
         self.head_kernel = self.head_bias = None
-
-    def _trees_here(self):
-        """The trees that files and checkpoints follow; see `SavedRows`.
-
-        A checkpoint finds a slot by its number in this process, so the process
-        must have the slots of all tails.
-        """
-        if self._head is not None:
-            part_calls.check_here(self._head.tree_heads())
-        return self.spec.trees()
 
     def _width_of(self, inputs_shape):
         return self.width or width_of(inputs_shape)

@@ -6,6 +6,7 @@ other classes refuses to load them.
 
 import numpy as np
 
+from tf_hsm.heads.part_calls import check_here
 from tf_hsm.runtime import (
     private_keras,
     private_saving,
@@ -33,7 +34,7 @@ class SavedRows:
         self._find_trees = find_trees
         self._cuts = list(cuts)
         self.for_checkpoints = row_order.RowOrder(
-            lambda: self._order(self._cuts), self._error_of_checkpoint
+            self._order_of_checkpoint, self._error_of_checkpoint
         )
 
     def check(self):
@@ -64,6 +65,17 @@ class SavedRows:
         slots = [] if optimizer is None else optimizer.variables
         name, order = self._layer.name, self.for_checkpoints
         return [_OrderInLegacyFile(name, order), *slots]
+
+    def _order_of_checkpoint(self):
+        """Returns the order of the rows, if this process has all of them.
+
+        A checkpoint finds a slot by its number in the process, so another
+        process cannot restore its slots from it.
+        """
+        head = self._layer._head
+        if head is not None:
+            check_here(head.tree_heads())
+        return self._order(self._cuts)
 
     def _order(self, cuts=()):
         trees = self._find_trees()
