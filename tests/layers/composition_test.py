@@ -1,5 +1,8 @@
 """What a layer is made of: options by name, an optimizer, a head."""
 
+import json
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,11 +10,10 @@ import tensorflow as tf
 import tf_hsm
 from tests.support.models import TREE, WIDTH, make_head
 from tests.support.training import layer_step
+from tf_hsm import CostModel, layers, optimizers
 from tf_hsm.distribute import Plan
 from tf_hsm.heads.bags import BagHead
-from tf_hsm.layers import HierarchicalSoftmax, LabelTree
 from tf_hsm.layers.layer_arguments import documented
-from tf_hsm.optimizers import SGD
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=[8, WIDTH]).astype("f4")
@@ -39,12 +41,116 @@ def test_the_prior_of_a_head_and_of_its_copy(whole_first):
             np.testing.assert_allclose(losses, other, rtol=1e-5)
 
 
+CONFIGS = [
+    (
+        layers.HierarchicalSoftmax,
+        {
+            "tree": tf_hsm.Tree.balanced(9, 3),
+            "use_bias": False,
+            "ignore_class": np.int64(3),
+            "kernel_initializer": keras.initializers.HeNormal(seed=1),
+            "bias_initializer": "ones",
+            "dtype": "mixed_bfloat16",
+            "trainable": False,
+            "name": "words",
+        },
+    ),
+    (
+        layers.HierarchicalSoftmax,
+        {
+            "tree": TREE,
+            "optimizer": optimizers.Adagrad(
+                keras.optimizers.schedules.CosineDecay(0.1, 100),
+                initial_accumulator_value=0.3,
+            ),
+            "stochastic_rounding": True,
+            "seed": np.int64(9),
+            "dtype": "bfloat16",
+        },
+    ),
+    (
+        layers.EmbeddingSoftmax,
+        {
+            "tree": TREE,
+            "num_embeddings": 9,
+            "width": 4,
+            "optimizer": "rowwise_adagrad",
+            "combiner": "sum",
+            "padding_id": np.int64(7),
+        },
+    ),
+    (
+        layers.AdaptiveSoftmax,
+        {
+            "num_classes": np.int64(30),
+            "cutoffs": "auto",
+            "div_value": np.float32(1.5),
+            "counts": np.arange(30) % 7,
+            "tail": np.int64(3),
+            "batch": np.int64(64),
+            "cost_model": CostModel(call=0.0, weight=1e-3),
+            "optimizer": optimizers.LazyAdam(
+                0.02, sparse_beta_1=0.7, epsilon=1e-3
+            ),
+        },
+    ),
+    (
+        layers.AdaptiveSoftmax,
+        {
+            "num_classes": 30,
+            "cutoffs": [5, 21],
+            "tail": [3, tf_hsm.Tree.huffman(range(9), pinned=True)],
+        },
+    ),
+    *(
+        (
+            layers.SampledSoftmax,
+            {
+                "num_classes": np.int64(30),
+                "num_sampled": np.int64(9),
+                "sampler": "log_uniform" if counts is None else "counts",
+                "counts": counts,
+                "power": np.float32(0.5),
+                "seed": np.int64(7),
+                "ignore_class": np.int64(-1),
+                "name": "words",
+            },
+        )
+        for counts in (None, np.arange(30), np.arange(30) / 7)
+    ),
+]
+
+
+AS_GIVEN = {
+    *("tree", "name", "trainable", "seed", "stochastic_rounding", "power"),
+    *("ignore_class", "combiner", "padding_id", "num_embeddings", "width"),
+    *("cutoffs", "sampler"),
+}
+
+
+@pytest.mark.parametrize("kind, options", CONFIGS)
+def test_config(kind, options):
+    """The arguments survive JSON, NumPy's numbers among them."""
+    head = kind(**options)
+    config = head.get_config()
+    copy = kind.from_config(json.loads(json.dumps(config)))
+    assert copy.get_config() == config
+    for name, value in options.items():
+        if name == "dtype":
+            assert copy.dtype_policy.name == value
+        elif name in AS_GIVEN:
+            assert getattr(copy, name) == value
+    if "optimizer" in options:
+        assert copy.optimizer is not head.optimizer
+        assert copy.optimizer.get_config() == head.optimizer.get_config()
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_another_optimizer(rate):
     """The layer's optimizer may be assigned: it steps, and it is saved."""
-    head = make_head(optimizer=SGD(0.5))
+    head = make_head(optimizer=optimizers.SGD(0.5))
     head.build([None, WIDTH])
-    head.optimizer = SGD(rate)
+    head.optimizer = optimizers.SGD(rate)
     head.optimizer.build(head.row_variables())
     before = head.kernel.numpy()
     layer_step(head, X, LABELS)
@@ -60,13 +166,13 @@ def test_other_options_are_fixed(name):
         setattr(head, name, 1)
     if name == "label_smoothing":
         with pytest.raises(AttributeError, match="a LabelTree has no label_"):
-            _ = LabelTree(TREE).label_smoothing
+            _ = layers.LabelTree(TREE).label_smoothing
 
 
 def test_attributes_of_a_subclass():
     """Names that other layers have mean nothing here."""
 
-    class Named(HierarchicalSoftmax):
+    class Named(layers.HierarchicalSoftmax):
         def __init__(self, tree):
             super().__init__(tree)
             self.width = 99
@@ -106,8 +212,8 @@ def test_bags_without_keras():
 
 def test_docstrings():
     """Shared texts stand in them; Python -OO has none."""
-    assert "focal_gamma: " in HierarchicalSoftmax.__doc__
-    assert "{" not in HierarchicalSoftmax.__doc__
+    assert "focal_gamma: " in layers.HierarchicalSoftmax.__doc__
+    assert "{" not in layers.HierarchicalSoftmax.__doc__
     bare = type("Bare", (), {})
     bare.__doc__ = None
     assert documented(bare) is bare

@@ -292,6 +292,8 @@ def test_a_config_of_an_earlier_version(name):
         "focal_gamma",
         "node_labels",
         "smoothing_prior",
+        "optimizer",
+        "stochastic_rounding",
     ):
         config.pop(key, None)
     assert type(head).from_config(config).get_config() == head.get_config()

@@ -37,7 +37,7 @@ from tests.support.models import (
 )
 from tests.support.training import assert_same
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import CostModel, layers, optimizers, serving
+from tf_hsm import layers, optimizers, serving
 
 # Argument: a folder. Prints what is computed there by what is loaded there.
 FRESH_PROCESS = """
@@ -48,20 +48,12 @@ import tf_hsm
 folder = sys.argv[1]
 data = np.load(folder + "/data.npz")
 tokens, labels = data["tokens"], data["labels"]
-inputs = [tf.constant(tokens, tf.int32), tf.constant(labels)]
-names = ["inputs", "inputs_1"]
 fitted = keras.models.load_model(folder + "/fitted.keras")
-endpoint = keras.models.load_model(folder + "/endpoint.keras")
 saved = tf.saved_model.load(folder + "/saved_model")
 signature = saved.signatures["serving_default"]
-exported = tf.saved_model.load(folder + "/exported")
-results = {
-    "evaluate": fitted.evaluate(tokens, labels, verbose=0),
-    "predict": endpoint.predict([tokens, labels], verbose=0),
-    "saved_model": signature(**dict(zip(names, inputs)))["output_0"],
-    "exported": exported.serve(inputs),
-}
-print(json.dumps({k: np.asarray(v).tolist() for k, v in results.items()}))
+inputs = {"inputs": tf.constant(tokens, tf.int32), "inputs_1": labels}
+losses = signature(**inputs)["output_0"].numpy()
+print(json.dumps([fitted.evaluate(tokens, labels, verbose=0), losses.tolist()]))
 """
 PINNED = tf_hsm.Tree.huffman(1 + np.arange(NUM_CLASSES) ** 2, pinned=True)
 # Faster where a graph would show nothing more.
@@ -144,7 +136,7 @@ def decaying():
 
 # The random numbers of the rounding follow from the seed and the step.
 ROUNDED = {"dtype": "bfloat16", "seed": 5}
-IN_GRAPHS = {"compiling": {}}
+IN_GRAPHS = {**ROUNDED, "compiling": {}}
 DECAYS, PLAIN = {"make_optimizer": decaying}, {"own": False}
 
 
@@ -166,30 +158,12 @@ DECAYS, PLAIN = {"make_optimizer": decaying}, {"own": False}
         ),
         ("tree", "compile", "rmsprop", by_keras, PLAIN),
         ("tree", "compile", "rmsprop", by_weights, PLAIN),
-        (
-            "tree",
-            "endpoint",
-            "lazy_adam",
-            by_keras,
-            {**ROUNDED, **IN_GRAPHS},
-        ),
-        (
-            "tree",
-            "endpoint",
-            "lazy_adam",
-            by_keras,
-            {"make_optimizer": decaying},
-        ),
+        ("tree", "endpoint", "lazy_adam", by_keras, IN_GRAPHS),
+        ("tree", "endpoint", "lazy_adam", by_keras, DECAYS),
         ("adaptive", "compile", "rowwise_adagrad", by_keras, {}),
         ("adaptive", "compile", "lazy_adam", by_checkpoint, {}),
         ("adaptive", "endpoint", "lazy_adam", by_keras, ROUNDED),
-        (
-            "adaptive",
-            "endpoint",
-            "lazy_adam",
-            by_keras,
-            {"make_optimizer": decaying},
-        ),
+        ("adaptive", "endpoint", "lazy_adam", by_keras, DECAYS),
         ("pinned", "compile", "rowwise_adagrad", by_keras, {}),
         ("pinned", "compile", "rowwise_adagrad", by_keras, PLAIN),
         ("label_tree", "compile", "lazy_adam", by_keras, {}),
@@ -212,125 +186,6 @@ def test_training_goes_on(name, form, rule, way, options, tmp_path):
     assert_goes_on(loaded, model, data)
 
 
-CONFIGS = [
-    (
-        layers.HierarchicalSoftmax,
-        {
-            "tree": tf_hsm.Tree.balanced(9, 3),
-            "use_bias": False,
-            "ignore_class": np.int64(3),
-            "kernel_initializer": keras.initializers.HeNormal(seed=1),
-            "bias_initializer": "ones",
-            "dtype": "mixed_bfloat16",
-            "trainable": False,
-            "name": "words",
-        },
-    ),
-    *(
-        (
-            layers.HierarchicalSoftmax,
-            {
-                "tree": TREE,
-                "optimizer": optimizer,
-                "stochastic_rounding": True,
-                "seed": np.int64(9),
-                "dtype": "bfloat16",
-            },
-        )
-        for optimizer in (
-            "rowwise_adagrad",
-            optimizers.Adagrad(
-                keras.optimizers.schedules.CosineDecay(0.1, 100),
-                initial_accumulator_value=0.3,
-            ),
-        )
-    ),
-    (
-        layers.EmbeddingSoftmax,
-        {
-            "tree": TREE,
-            "num_embeddings": 9,
-            "width": 4,
-            "optimizer": optimizers.Adagrad(0.3, epsilon=0.1),
-            "combiner": "sum",
-            "padding_id": np.int64(7),
-            "label_smoothing": 0.1,
-            "use_bias": False,
-            "name": "vectors",
-        },
-    ),
-    *(
-        (
-            layers.AdaptiveSoftmax,
-            {
-                "num_classes": np.int64(30),
-                "cutoffs": cutoffs,
-                "div_value": np.float32(1.5),
-                "counts": np.arange(30) % 7,
-                "tail": np.int64(3),
-                "batch": np.int64(64),
-                "cost_model": CostModel(call=0.0, weight=1e-3),
-                "optimizer": optimizers.LazyAdam(
-                    0.02, sparse_beta_1=0.7, epsilon=1e-3
-                ),
-                "stochastic_rounding": True,
-                "seed": np.int64(9),
-                "dtype": "bfloat16",
-            },
-        )
-        for cutoffs in ("auto", 2, [5, 14])
-    ),
-    (
-        layers.AdaptiveSoftmax,
-        {
-            "num_classes": 30,
-            "cutoffs": [5, 21],
-            "tail": [3, tf_hsm.Tree.huffman(range(9), pinned=True)],
-        },
-    ),
-    *(
-        (
-            layers.SampledSoftmax,
-            {
-                "num_classes": np.int64(30),
-                "num_sampled": np.int64(9),
-                "sampler": "log_uniform" if counts is None else "counts",
-                "counts": counts,
-                "power": np.float32(0.5),
-                "seed": np.int64(7),
-                "ignore_class": np.int64(-1),
-                "name": "words",
-            },
-        )
-        for counts in (None, np.arange(30), np.arange(30) / 7)
-    ),
-]
-
-
-AS_GIVEN = {
-    *("tree", "name", "trainable", "seed", "stochastic_rounding", "power"),
-    *("ignore_class", "combiner", "padding_id", "num_embeddings", "width"),
-    *("cutoffs", "sampler"),
-}
-
-
-@pytest.mark.parametrize("kind, options", CONFIGS)
-def test_config(kind, options):
-    """The arguments survive JSON, NumPy's numbers among them."""
-    head = kind(**options)
-    config = head.get_config()
-    copy = kind.from_config(json.loads(json.dumps(config)))
-    assert copy.get_config() == config
-    for name, value in options.items():
-        if name == "dtype":
-            assert copy.dtype_policy.name == value
-        elif name in AS_GIVEN:
-            assert getattr(copy, name) == value
-    if "optimizer" in options:
-        assert copy.optimizer is not head.optimizer
-        assert copy.optimizer.get_config() == head.optimizer.get_config()
-
-
 def test_fresh_process(tmp_path):
     """A process that only imports tf_hsm computes the same from the files."""
     tokens, labels = make_data()
@@ -341,27 +196,18 @@ def test_fresh_process(tmp_path):
     endpoint.set_weights(fitted.get_weights())
     np.savez(tmp_path / "data.npz", tokens=tokens, labels=labels)
     fitted.save(tmp_path / "fitted.keras")
-    endpoint.save(tmp_path / "endpoint.keras")
     tf.saved_model.save(endpoint, tmp_path / "saved_model")
-    endpoint.export(tmp_path / "exported", verbose=False)
     run = subprocess.run(
         [sys.executable, "-c", FRESH_PROCESS, tmp_path],
         capture_output=True,
         text=True,
     )
     assert run.returncode == 0, run.stderr[-3000:]
-    results = json.loads(run.stdout.splitlines()[-1])
+    evaluated, losses = json.loads(run.stdout.splitlines()[-1])
     expected = fitted.evaluate(tokens, labels, verbose=0)
-    np.testing.assert_allclose(results["evaluate"], expected, rtol=1e-6)
-    losses = endpoint.predict([tokens, labels], verbose=0)
-    for name in ("predict", "saved_model", "exported"):
-        np.testing.assert_allclose(results[name], losses, rtol=1e-6)
-    # In the other form the hidden vectors are served; the head goes on there.
-    fitted.export(tmp_path / "hidden", verbose=False)
-    served = tf.saved_model.load(tmp_path / "hidden")
-    hidden = fitted.predict(tokens, verbose=0)
-    found = served.serve(tf.constant(tokens, tf.int32))
-    np.testing.assert_allclose(found, hidden, rtol=1e-6)
+    np.testing.assert_allclose(evaluated, expected, rtol=1e-6)
+    expected = endpoint.predict([tokens, labels], verbose=0)
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
 
 
 each_head = pytest.mark.parametrize("name", ["tree", "adaptive"])
@@ -415,14 +261,6 @@ def test_weights_of_another_shape_are_refused():
     store["1"] = store["1"][1:]
     with pytest.raises(ValueError, match=r"head_bias is of .*shape \(7,\)"):
         head.load_own_variables(store)
-
-
-def test_a_config_without_the_options_of_steps_in_place():
-    """Makes a head without an optimizer of its own."""
-    config = make_adaptive(optimizer="sgd").get_config()
-    for name in ("optimizer", "stochastic_rounding", "seed"):
-        del config[name]
-    assert layers.AdaptiveSoftmax.from_config(config).optimizer is None
 
 
 @each_head
@@ -488,21 +326,6 @@ def test_cutoffs(cutoffs, built, tmp_path):
     assert [*clone.layers[-1].cutoffs] == [*head.cutoffs]
 
 
-def test_a_loaded_table_of_embeddings(tmp_path):
-    """A loaded layer of sums, with padding, has the saved layer's outputs."""
-    layer = softmaxes.make_layer(combiner="sum", padding_id=-3)
-    model = softmaxes.make_model(layer, "padded")
-    data = softmaxes.make_inputs("padded")
-    data = np.where(data < 0, -3, data)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same(loaded(data), model(data))
-    assert_same(head_of(loaded).log_probs(data), layer.log_probs(data))
-    means = softmaxes.make_layer(padding_id=-3)
-    means.build()
-    assert np.any(means.log_probs(data) != layer.log_probs(data))
-
-
 def test_an_export_of_weighted_bags(tmp_path):
     """A server takes ids and weights, and answers as the layer does."""
     layer = softmaxes.make_layer(optimizer="sgd")
@@ -539,15 +362,9 @@ def test_copies_of_embeddings():
 def test_an_export_of_a_pinned_tree(tmp_path):
     head, _ = pinned_heads.two_heads()
     model = keras.Sequential([keras.Input([WIDTH], name="x"), head])
-    x, labels = pinned_heads.data((5,))
+    x, _ = pinned_heads.data((5,))
     serving.export(model, tmp_path / "model", k=4)
     served = tf.saved_model.load(tmp_path / "model")
     found, wanted = served.serving_default(x), head.top_k(x, 4)
     np.testing.assert_array_equal(found["classes"], wanted.classes)
     np.testing.assert_array_equal(found["log_probs"], wanted.log_probs)
-    found = served.log_prob(x, labels[:, np.newaxis])["log_probs"]
-    np.testing.assert_array_equal(
-        found, head.log_prob(labels[:, np.newaxis], x)
-    )
-    classes = served.sample(x, 7, num_samples=tf.constant(3, tf.int64))
-    np.testing.assert_array_equal(classes["classes"], head.sample(x, 3, seed=7))
