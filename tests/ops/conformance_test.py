@@ -222,7 +222,7 @@ def test_the_loss_of_a_pinned_tree_is_that_of_sigmoids():
 
 
 @pytest.mark.parametrize(
-    "name, rule, dtype, way, form, smoothed, nodes",
+    "name, rule, dtype, way, form, smoothed, nodes, not_decayed",
     all_pairs(
         NAMES,
         list(OPTIMIZERS),
@@ -231,9 +231,10 @@ def test_the_loss_of_a_pinned_tree_is_that_of_sigmoids():
         [((5, 3), True), ((67, 33), True), ((67, 33), False)],
         SMOOTHED,
         [False, True],
+        [None, [], ["weights", "vectors"], ["biases"]],
     ),
 )
-def test_two_steps(name, rule, dtype, way, form, smoothed, nodes):
+def test_two_steps(name, rule, dtype, way, form, smoothed, nodes, not_decayed):
     shape, has_biases = form
     check_steps(
         rule,
@@ -245,6 +246,7 @@ def test_two_steps(name, rule, dtype, way, form, smoothed, nodes):
         label_smoothing=smoothed[0],
         to_prior=smoothed[1],
         nodes=nodes,
+        not_decayed=not_decayed,
         count=COUNT if way == "looked up" else None,
     )
 

@@ -6,19 +6,26 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.embedding_training import COUNT, step, variables_of
 from tests.support.pairs import all_pairs
 from tests.support.training import (
+    COUNT,
     assert_near,
     assert_same,
+    looked_up,
     states,
     wide_problem,
+    with_vectors,
 )
 from tests.support.update_rules import OPTIMIZERS, built
 
 TREE = tf_hsm.Tree.huffman(1 / np.arange(1, 61))
 BATCH = 70
 PROBLEM = wide_problem(TREE, (BATCH, 20))
+
+
+def step(*args, **options):
+    """Makes a step for the sum of upstream * losses; returns the losses."""
+    return looked_up(*args, **options)[0]
 
 
 def draw_bags(seed=0, batch=BATCH, count=COUNT):
@@ -91,13 +98,13 @@ def test_as_look_up_step_and_update(
     problem = wide_problem(TREE, shape)
     bags, weights = draw_bags(batch=problem.labels.size, count=count)
     weights = weights if has_weights else None
-    one, several = (variables_of(problem, dtype, count=count) for _ in range(2))
+    one, several = (with_vectors(problem, dtype, count=count) for _ in range(2))
     losses = step(
         one,
         problem,
-        bags,
         TREE,
         built(rule, one),
+        bags,
         combiner=combiner,
         index_weights=weights,
         stochastic_rounding=False,
@@ -126,11 +133,9 @@ def test_bags_of_one_are_indices(rule):
         {"indices": bags, "index_weights": ones},
         {"indices": bags, "index_weights": ones.flat_values},
     ):
-        variables = variables_of(PROBLEM)
+        variables = with_vectors(PROBLEM)
         optimizer = built(rule, variables)
-        losses = step(
-            variables, PROBLEM, tree=TREE, optimizer=optimizer, **options
-        )
+        losses = step(variables, PROBLEM, TREE, optimizer, **options)
         runs.append([losses.numpy(), states(optimizer, variables)])
     for run in runs[1:]:
         assert_same(run, runs[0])
@@ -142,7 +147,7 @@ def test_ignored_labels_and_empty_bags():
     problem = wide_problem(TREE, (4, 20))
     ignored = int(problem.labels[3])
     problem = problem.replace(labels=np.array([1, 2, 3, ignored]))
-    variables = variables_of(problem)
+    variables = with_vectors(problem)
     before = variables[2].numpy()
     inputs = np.stack([before[3], 0 * before[3], before[5], before[6]])
     want = tf_hsm.hierarchical_softmax_loss(
@@ -150,7 +155,7 @@ def test_ignored_labels_and_empty_bags():
     ).numpy()
     optimizer = built("sgd", variables)
     losses = step(
-        variables, problem, bags, TREE, optimizer, ignore_class=ignored
+        variables, problem, TREE, optimizer, bags, ignore_class=ignored
     )
     np.testing.assert_allclose(losses, want, rtol=1e-6)
     moved = np.flatnonzero((variables[2].numpy() != before).any(axis=1))
@@ -160,14 +165,14 @@ def test_ignored_labels_and_empty_bags():
 def test_weights_that_cancel_make_zeros():
     bags = tf.ragged.constant([[3, 4]])
     problem = wide_problem(TREE, (1, 20))
-    variables = variables_of(problem)
+    variables = with_vectors(problem)
     before = variables[2].numpy()
     losses = step(
         variables,
         problem,
-        bags,
         TREE,
         built("sgd", variables),
+        bags,
         index_weights=[1.0, -1.0],
     )
     assert np.isfinite(losses).all()
@@ -178,7 +183,7 @@ def test_in_a_function():
     bags, weights = draw_bags()
     runs = []
     for wrap in (lambda f: f, tf.function):
-        variables = variables_of(PROBLEM)
+        variables = with_vectors(PROBLEM)
         optimizer = built("adagrad", variables)
 
         @wrap
@@ -186,9 +191,9 @@ def test_in_a_function():
             return step(
                 variables,
                 PROBLEM,
-                bags,
                 TREE,
                 optimizer,
+                bags,
                 index_weights=weights,
             )
 
@@ -199,6 +204,6 @@ def test_in_a_function():
 def test_no_labels():
     problem = wide_problem(TREE, (0, 20))
     bags = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int64), [0])
-    variables = variables_of(problem)
+    variables = with_vectors(problem)
     optimizer = built("sgd", variables)
-    assert step(variables, problem, bags, TREE, optimizer).shape == [0]
+    assert step(variables, problem, TREE, optimizer, bags).shape == [0]

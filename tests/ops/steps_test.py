@@ -28,6 +28,7 @@ from tests.support.training import (
     step_from,
     variables_of,
     wide_problem,
+    with_vectors,
 )
 from tests.support.update_rules import OPTIMIZERS, built
 from tf_hsm import hierarchical_softmax_train_step as train_step
@@ -40,12 +41,6 @@ def looked_up_in_order(variables, problem, tree, optimizer, **options):
     """Makes a step with a look-up; labels of any shape."""
     indices = draw_indices(problem.labels.size).reshape(problem.labels.shape)
     return looked_up(variables, problem, tree, optimizer, indices, **options)
-
-
-def with_vectors(problem, dtype=np.float32):
-    """Weights, biases and vectors."""
-    vectors = draw_vectors(problem.inputs.shape[-1], dtype)
-    return [*variables_of(problem, dtype), tf.Variable(vectors)]
 
 
 def alone(variables, problem, tree, optimizer, **options):

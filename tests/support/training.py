@@ -9,7 +9,7 @@ import tf_hsm
 from tests.support import oracle, references, trees
 from tests.support.places import HERE
 from tests.support.update_rules import built, stepped
-from tf_hsm.optimizers.in_place_rules import rule_of
+from tf_hsm.optimizers.in_place_rules import has_decay, rule_of
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.runtime.variables import variable_of
@@ -37,6 +37,12 @@ def variables_of(problem, dtype=None):
         else tf.Variable(array.astype(dtype or array.dtype))
         for array in (problem.weights, problem.biases)
     ]
+
+
+def with_vectors(problem, dtype=np.float32, count=COUNT):
+    """Weights, biases or None, and vectors that inputs are looked up in."""
+    vectors = draw_vectors(problem.inputs.shape[-1], dtype, count)
+    return [*variables_of(problem, dtype), tf.Variable(vectors)]
 
 
 def states(optimizer, variables):
@@ -157,7 +163,12 @@ def step_from(state, variables, loss_grads, optimizer, **changes):
         "biases": [b.handle for b in biases],
         "loss_grads": loss_grads,
         "state": state,
-        "hyperparameters": rule.hyperparameters([True, True, True]),
+        "hyperparameters": rule.hyperparameters(
+            [
+                has_decay(optimizer, v)
+                for v in (weights, biases[0] if biases else None, None)
+            ]
+        ),
         "seed": tf.constant(0, tf.int64),
         "weight_slots": slots(weights),
         "bias_slots": [slot for b in biases for slot in slots(b)],
@@ -227,6 +238,7 @@ def check_steps(
     place=HERE,
     graph=False,
     count=None,
+    not_decayed=None,
 ):
     """Asserts that two steps in place are NumPy's, on touched rows alone.
 
@@ -246,6 +258,8 @@ def check_steps(
         graph: Whether to run in a `tf.function`.
         count: The number of vectors of which inputs are looked up, by the step
             with a look-up in place of `make`. By default inputs are given.
+        not_decayed: The variables among "weights", "biases" and "vectors" to
+            which weight decay does not apply; None for no weight decay.
     """
     of_labels = trees.OfRows(tree) if nodes else tree
     problem = wide_problem(of_labels, shape, dtype, 0, has_biases)
@@ -257,9 +271,14 @@ def check_steps(
     with tf.device(place.device):
         variables = variables_of(problem, dtype)
         if count is not None:
-            vectors = draw_vectors(shape[1], dtype, count)
-            variables.append(tf.Variable(vectors))
+            variables = with_vectors(problem, dtype, count)
         optimizer = built(rule, variables)
+    if not_decayed is not None:
+        names = ["weights", "biases", "vectors"]
+        of_names = dict(zip(names, variables, strict=False))
+        kept = [of_names.get(name) for name in not_decayed]
+        optimizer.weight_decay = 0.25
+        optimizer.exclude_from_weight_decay([v for v in kept if v is not None])
     for step in (1, 2):
         before = states(optimizer, variables)
         current = [state[0].astype(wide) for state in before]
@@ -308,6 +327,7 @@ def check_steps(
             states(optimizer, variables),
             gradients,
             np.dtype(dtype),
+            [has_decay(optimizer, v) for v in variables if v is not None],
         )
         assert int(optimizer.iterations) == step
 
@@ -355,7 +375,7 @@ def assert_close(actual, expected, bound, what):
     assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"
 
 
-def assert_stepped(optimizer, step, before, after, gradients, dtype):
+def assert_stepped(optimizer, step, before, after, gradients, dtype, decays):
     """Asserts that an optimizer's step is NumPy's, on touched rows alone.
 
     Args:
@@ -366,14 +386,14 @@ def assert_stepped(optimizer, step, before, after, gradients, dtype):
         gradients: Per variable the gradient, a bound on its error, and the
             touched rows.
         dtype: The type to which the variables are rounded.
+        decays: Per variable, whether weight decay applies to it.
     """
-    for old, new, (gradient, error, rows) in zip(
-        before, after, gradients, strict=True
+    for old, new, (gradient, error, rows), does_decay in zip(
+        before, after, gradients, decays, strict=True
     ):
         numbers, *slots = (x[rows].astype(float) for x in old)
-        expected = stepped(
-            optimizer, step, numbers, slots, gradient[rows], error[rows], dtype
-        )
+        given = numbers, slots, gradient[rows], error[rows], dtype
+        expected = stepped(optimizer, step, *given, does_decay)
         others = np.setdiff1d(np.arange(len(old[0])), rows)
         for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
             assert_close(new[i][rows], wanted, limit, f"{step}, array {i}")

@@ -91,16 +91,15 @@ class Reference:
         touched, places = np.unique(rows, return_inverse=True)
         sums = np.zeros([len(touched), *self.table.shape[1:]])
         np.add.at(sums, places, values)
-        decay = self.rate * (self._optimizer.weight_decay or 0)
         (new, *slots), _ = stepped(
             self._optimizer,
             self._steps,
-            self.table[touched] * (1 - decay),
+            self.table[touched],
             [slot[touched] for slot in self.slots],
             sums,
             0 * sums,
             np.dtype(np.float64),
-            self.rate,
+            rate=self.rate,
         )
         self.table[touched] = new.astype(self._store)
         for slot, value in zip(self.slots, slots, strict=True):
@@ -122,7 +121,17 @@ def _first_slots(optimizer, shape):
     return [np.zeros(shape) for _ in range(count)]
 
 
-def stepped(optimizer, step, value, slots, gradient, error, dtype, rate=None):
+def stepped(
+    optimizer,
+    step,
+    value,
+    slots,
+    gradient,
+    error,
+    dtype,
+    decays=True,
+    rate=None,
+):
     """Computes the next step of an optimizer on rows that are all touched.
 
     Args:
@@ -133,6 +142,7 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype, rate=None):
         gradient: `[U, ...]`.
         error: `[U, ...]`, a bound on the error of an implementation's gradient.
         dtype: The type to which an implementation rounds the value.
+        decays: Whether the optimizer's weight decay applies to the rows.
         rate: Of learning; None: the optimizer's.
 
     Returns:
@@ -149,6 +159,10 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype, rate=None):
         optimizer, step, slots, gradient, error, u, rate
     )
     change_error = change_error + 8 * u * abs(change)
+    if decays and optimizer.weight_decay:
+        shrinks = rate * optimizer.weight_decay * value
+        change = change + shrinks
+        change_error = change_error + 8 * u * abs(shrinks)
     new = value - change
     value_error = 2 * change_error + u * (abs(value) + abs(change))
     if dtype != oracle.accumulator(dtype):
