@@ -1,18 +1,19 @@
 """The models of `models`, whose head may have an optimizer of its own."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support.models import (
     NUM_CLASSES,
     STEPS,
+    compile_form,
+    endpoint_form,
     head_of,
-    hidden_layers,
     make_head,
-    sequential,
 )
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
@@ -49,40 +50,21 @@ def make_model(
     rule="adagrad",
     own=True,
     weighted=False,
-    mask_zero=True,
-    compiling=None,
     optimizer=None,
     make=make_head,
     **options,
 ):
-    """A compiled model; `options` are those of `make`, which makes the head.
+    """A model of `compile_form`, or of `endpoint_form`.
 
     With `own` the head has an optimizer of the rule, and so has the model,
     unless `optimizer` is another one; else the model's trains the head too.
-    `compiling` has keywords of `compile`, or returns them for the head.
     """
     if own:
-        options.setdefault("optimizer", OPTIMIZERS[rule]())
-    head = make(**options)
-    if callable(compiling):
-        compiling = compiling(head)
-    below = sequential(*hidden_layers(mask_zero, options.get("dtype")))
-    tokens = keras.Input([STEPS], dtype="int32", name="tokens")
-    compiling = {
-        "optimizer": optimizer or OPTIMIZERS[rule](),
-        **(compiling or {}),
-    }
+        make = functools.partial(make, optimizer=OPTIMIZERS[rule]())
+    optimizer = optimizer or OPTIMIZERS[rule]()
     if form == "compile":
-        model = keras.Model(tokens, head(below(tokens)))
-        compiling.setdefault("metrics", [tf_hsm.metrics.Perplexity(head)])
-        model.compile(loss=head.loss, **compiling)
-        return model
-    inputs = [tokens, keras.Input([STEPS], dtype="int64", name="labels")]
-    if weighted:
-        inputs.append(keras.Input([STEPS], name="weights"))
-    model = keras.Model(inputs, head(below(tokens), *inputs[1:]))
-    model.compile(**compiling)
-    return model
+        return compile_form(optimizer, make=make, **options)
+    return endpoint_form(optimizer, weighted, make=make, **options)
 
 
 def arguments(form, tokens, labels, sample_weight=None):
