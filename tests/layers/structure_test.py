@@ -107,36 +107,6 @@ def test_head_in_an_inner_model():
     assert losses[1] < losses[0]
 
 
-def test_subclassed_model():
-    """A head called in a model's own `call`, with labels or without."""
-
-    class Model(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.below, self.head = (
-                models.sequential(*models.hidden_layers()),
-                models.make_head(),
-            )
-
-        def call(self, x):
-            if isinstance(x, tuple):
-                return self.head(self.below(x[0]), x[1])
-            return self.head(self.below(x))
-
-    tokens, labels = models.make_data()
-    model, other = Model(), Model()
-    for each in (model, other):
-        each(tokens)
-    other.set_weights(model.get_weights())
-    model.compile(models.sgd(), loss=model.head.loss)
-    other.compile(models.sgd())
-    np.testing.assert_allclose(
-        models.train(model, tokens, labels),
-        models.train(other, (tokens, labels)),
-        rtol=1e-5,
-    )
-
-
 @pytest.mark.parametrize("form", [models.compile_form, models.endpoint_form])
 def test_frozen_head(form):
     """The layers below still learn, and the head stays as it is."""

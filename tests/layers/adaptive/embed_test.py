@@ -10,7 +10,6 @@ import tensorflow as tf
 from tests.support.adaptive_layers import SOME, assert_close, make, ranks_of
 from tests.support.in_place_models import (
     assert_goes_on,
-    head_state,
     own_variables,
     same_start,
 )
@@ -196,22 +195,6 @@ def test_file_of_a_tied_model(own, tmp_path):
     model.save(tmp_path / "tied.keras")
     loaded = keras.models.load_model(tmp_path / "tied.keras")
     assert_goes_on(loaded, model, {"x": tokens, "y": labels})
-
-
-def test_what_makes_no_step():
-    """Neither evaluation nor a frozen head; an optimizer has steps to count."""
-    tokens, labels = make_data()
-    model = tied_model("lazy_adam", compiling={"run_eagerly": True})
-    train(model, tokens, labels, epochs=1)
-    assert int(head_of(model).optimizer.iterations) == 3
-    before = head_state(model)
-    model.evaluate(tokens, labels, verbose=0)
-    model.predict(tokens, verbose=0)
-    assert_same(head_state(model), before)
-    head_of(model).trainable = False
-    model.compile("sgd", loss=model.loss, run_eagerly=True)
-    train(model, tokens, labels)
-    assert_same(head_state(model), before)
 
 
 def test_a_function_within_a_tape():
