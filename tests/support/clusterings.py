@@ -21,24 +21,6 @@ def within(vectors, labels):
     return total / len(vectors)
 
 
-def k_means(vectors, num_clusters, seed=0):
-    """Lloyd's algorithm without balance, from vectors drawn at random."""
-    rng = np.random.default_rng(seed)
-    means = vectors[rng.choice(len(vectors), num_clusters, replace=False)]
-    for _ in range(50):
-        squares = (means**2).sum(axis=1)
-        labels = (squares - 2 * vectors @ means.T).argmin(axis=1)
-        means = np.stack(
-            [
-                vectors[labels == k].mean(axis=0)
-                if (labels == k).any()
-                else means[k]
-                for k in range(num_clusters)
-            ]
-        )
-    return labels
-
-
 def balanced_k_means(vectors, num_clusters, seed=0):
     """Lloyd's algorithm, vectors that lose most choosing a mean first."""
     rng = np.random.default_rng(seed)

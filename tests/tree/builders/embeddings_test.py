@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.clusterings import (
     balanced_k_means,
-    k_means,
     normal,
     spectrum,
     within,
@@ -108,36 +107,6 @@ def test_the_metrics_differ_as_they_say():
     cosine = Tree.from_embeddings(vectors, branching=7)
     assert cosine == Tree.from_embeddings(unit, branching=7, **EUCLIDEAN)
     assert cosine != Tree.from_embeddings(vectors, branching=7, **EUCLIDEAN)
-
-
-@pytest.mark.parametrize(
-    ("name", "vectors", "to_k_means", "to_random"),
-    [
-        ("spectrum", spectrum(3000, 16), 1.05, 0.6),
-        ("hierarchy", None, 1.2, 0.15),
-        ("plane", normal(3000, 2), 1.6, 0.05),
-    ],
-)
-def test_near_classes_share_groups(name, vectors, to_k_means, to_random):
-    if name == "hierarchy":
-        rng = np.random.default_rng(2)
-        vectors = np.zeros((1, 16))
-        for scale in (1, 0.5, 0.25):
-            steps = scale * rng.standard_normal((len(vectors), 8, 16))
-            vectors = (vectors[:, None] + steps).reshape(-1, 16)
-        vectors = vectors[rng.integers(512, size=3000)]
-        vectors = vectors + 0.125 * rng.standard_normal(vectors.shape)
-    tree = Tree.from_embeddings(vectors, **EUCLIDEAN)
-    found = within(vectors, tree.row_groups[tree.class_rows])
-    num_groups = tree.num_groups - 1
-    free = within(vectors, k_means(vectors, num_groups))
-    shuffled = np.random.default_rng(3).permutation(3000) % num_groups
-    assert found <= to_k_means * free
-    assert found <= to_random * within(vectors, shuffled)
-    deep = Tree.from_embeddings(vectors, branching=[8, 7, 55], **EUCLIDEAN)
-    assert within(vectors, below(deep, 0)) <= (
-        1.2 * within(vectors, k_means(vectors, 8))
-    )
 
 
 @pytest.mark.parametrize("kind", ["normal", "spectrum", "plane", "planted"])

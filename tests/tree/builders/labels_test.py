@@ -46,7 +46,7 @@ MAPPINGS = {
 
 @pytest.mark.parametrize("mapping", MAPPINGS.values(), ids=MAPPINGS.keys())
 @pytest.mark.parametrize("dtype", [int, float])
-def test_counts_with_names(mapping, dtype, tmp_path):
+def test_counts_with_names(mapping, dtype):
     if dtype is float:
         mapping = {name: float(n) for name, n in mapping.items()}
     for build in (
@@ -58,8 +58,6 @@ def test_counts_with_names(mapping, dtype, tmp_path):
         tree = build(mapping)
         assert tree == build(np.array(COUNTS, dtype))
         assert [tree.class_name(c) for c in range(5)] == NAMES
-        tree.save(tmp_path / "tree.npz")
-        assert Tree.load(tmp_path / "tree.npz").class_of("and") == 2
 
 
 def test_counts_by_class():
