@@ -17,7 +17,7 @@ class GroupArrays(Immutable):
     group_offsets: np.ndarray
     group_parents: np.ndarray
     class_rows: np.ndarray
-    pinned: bool
+    pinned: bool = False
 
     def _set_arrays(self, *group_arrays, is_tree, pinned):
         """Copies and checks the three arrays."""
