@@ -94,7 +94,7 @@ def test_soft_caps_and_z_losses(dtype, form, options, graph):
 
 
 @pytest.mark.parametrize(
-    "nodes, dtype", zip([False, True] * 2, DTYPES, strict=True)
+    "nodes, dtype", list(zip([False, True] * 2, DTYPES, strict=True))
 )
 def test_a_chain_of_10000_levels(nodes, dtype):
     check_random_loss(HERE, "chain_10000", (3, 5), dtype, nodes=nodes)
@@ -231,7 +231,7 @@ def test_the_loss_of_a_pinned_tree_is_that_of_sigmoids():
         [((5, 3), True), ((67, 33), True), ((67, 33), False)],
         SMOOTHED,
         [False, True],
-        [None, [], ["weights", "vectors"], ["biases"]],
+        [None, [], ["weights"], ["biases"], ["weights", "vectors"]],
     ),
 )
 def test_two_steps(name, rule, dtype, way, form, smoothed, nodes, not_decayed):
