@@ -275,6 +275,47 @@ def test_other_clusters_are_refused(tmp_path):
         distribute.checkpoint(other).restore(path)
 
 
+def test_checkpoint_of_a_regrouped_head(tmp_path):
+    """It belongs to the tree that the head has when it is saved."""
+
+    def make(tree, seed=1):
+        plan = distribute.plan(tree, FEW, counts=np.ones(N), top=8)
+        head = HierarchicalSoftmax(tree, plan=plan, optimizer="adagrad")
+        head.build([None, WIDTH])
+        keras.utils.set_random_seed(seed)
+        head.kernel.assign(np.random.normal(size=head.kernel.shape))
+        return head
+
+    old = heads.tree_named("huffman")
+    head = make(old, seed=0)
+    saved = distribute.checkpoint(head)
+    before = saved.save(tmp_path / "before")
+    vectors = np.random.default_rng(0).normal(size=[N, 2])
+    new = old.regroup(vectors, verbose=False)
+    assert new != old
+    head.regroup(new)
+    after = saved.save(tmp_path / "after")
+    for path, right, wrong in ((before, old, new), (after, new, old)):
+        restored = make(right)
+        distribute.checkpoint(restored).restore(path).assert_consumed()
+        with pytest.raises(ValueError, match="is of a head with another tree"):
+            distribute.checkpoint(make(wrong)).restore(path)
+    np.testing.assert_array_equal(restored.kernel, head.kernel)
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5])
+def test_checkpoints_to_keep(number, tmp_path):
+    saved = tf.train.Checkpoint(step=tf.Variable(0))
+    with pytest.raises(ValueError, match="max_to_keep"):
+        distribute.save(
+            saved,
+            tmp_path / "a",
+            tf.distribute.get_strategy(),
+            max_to_keep=number,
+        )
+    assert not [*tmp_path.iterdir()]
+
+
 def test_checkpoints_that_cannot_be():
     model = trained("huffman", FEW, own=False)
     with pytest.raises(TypeError, match="must be one of tf_hsm"):
