@@ -91,33 +91,6 @@ def own_layer(rule="rowwise_adagrad", **options):
     return softmaxes.make_layer(optimizer=OPTIMIZERS[rule](), **options)
 
 
-@pytest.mark.parametrize(
-    "kinds, eager",
-    [(("padded", "ragged"), False), (("weighted", "ragged_weighted"), True)],
-)
-def test_padded_and_ragged_are_the_same(kinds, eager):
-    """To the bit; padding may be anywhere."""
-    runs = []
-    for kind in kinds:
-        layer = own_layer()
-        model = softmaxes.make_model(layer, kind)
-        model.run_eagerly = eager
-        losses = fit(
-            model,
-            {"x": softmaxes.make_inputs(kind), "y": softmaxes.make_labels()},
-        )
-        runs.append([losses, *softmaxes.state(layer)])
-    assert_same(*runs)
-    layer = own_layer()
-    assert_same(
-        layer(
-            np.array([[3, softmaxes.PADDING, 4], [softmaxes.PADDING, 3, 4]]),
-            np.array([1, 1]),
-        ),
-        layer(np.array([[3, 4], [3, 4]]), np.array([1, 1])),
-    )
-
-
 @pytest.mark.parametrize("combiner", ["mean", "sum"])
 @pytest.mark.parametrize("kind", softmaxes.KINDS)
 def test_embed(kind, combiner):
@@ -138,6 +111,8 @@ def test_embed(kind, combiner):
             if combiner == "mean":
                 expected[i] /= factors.sum()
     np.testing.assert_allclose(layer.embed(inputs), expected, rtol=1e-12)
+    padded, bags = np.array([[3, -1, 4], [-1, 3, 4]]), np.array([[3, 4]] * 2)
+    assert_same(layer.embed(padded), layer.embed(bags))
 
 
 @pytest.mark.parametrize("kind", softmaxes.KINDS)

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import head_oracle, heads_by_name, oracle
+from tests.support import head_oracle, heads_by_name
 from tests.support.in_place_models import make_adaptive
 from tests.support.models import (
     TREE,
     WIDTH,
     compile_form,
-    endpoint_form,
-    head_of,
     make_data,
     make_head,
     sampled_head,
@@ -22,7 +20,7 @@ from tests.support.models import (
     train,
 )
 from tf_hsm import Tree, optimizers
-from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.layers import HierarchicalSoftmax, LabelTree
 from tf_hsm.layers.row_options import touched_rows
 
 PINNED = Tree.huffman(heads_by_name.COUNTS, pinned=True)
@@ -62,60 +60,6 @@ def test_touched_rows(tree):
             np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    "form, make",
-    [(compile_form, optimizers.SGD), (endpoint_form, keras.optimizers.SGD)],
-)
-def test_a_step(form, make):
-    """The loss, the gradient and the projection, against NumPy.
-
-    No label that is masked or ignored touches anything.
-    """
-    tokens, labels = make_data(examples=3)
-    labels[0, 0] = -1
-    model = form(
-        optimizer=make(0.5),
-        ignore_class=-1,
-        bias_initializer="random_normal",
-        **OPTIONS,
-    )
-    head = head_of(model)
-    kernel, bias = head.get_weights()
-    below = head.input[0] if form is endpoint_form else head.input
-    hidden = keras.Model(model.inputs[0], below)(tokens).numpy()
-    counted = (tokens != 0) & (labels != -1)
-    count = counted.sum()
-    problem = oracle.Problem(
-        hidden[counted],
-        labels[counted],
-        kernel,
-        bias,
-        np.full(count, 1 / count),
-    )
-    value, _ = oracle.hierarchical_softmax(TREE, problem)
-    rows = rows_on_paths(TREE, labels[counted])
-    assert 0 < len(rows) < TREE.num_rows
-    penalty = 0.03 * np.sum(kernel[rows] ** 2) + 0.02 * np.abs(bias[rows]).sum()
-    loss = value.loss.sum() / count + penalty
-    data = (tokens, labels) if form is compile_form else ([tokens, labels],)
-    evaluated = model.evaluate(*data, verbose=0, return_dict=True)
-    np.testing.assert_allclose(evaluated["loss"], loss, rtol=1e-5)
-    np.testing.assert_allclose(train(model, *data, epochs=1), loss, rtol=1e-5)
-    dw, db = value.dw.copy(), value.db.copy()
-    dw[rows] += 0.06 * kernel[rows]
-    db[rows] += 0.02 * np.sign(bias[rows])
-    stepped, stepped_bias = kernel - 0.5 * dw, bias - 0.5 * db
-    # Keras' optimizers project all rows.
-    projected = rows if make is optimizers.SGD else slice(None)
-    norms = np.linalg.norm(stepped, axis=1, keepdims=True)
-    clipped = stepped * np.minimum(norms, 0.2) / norms
-    stepped[projected] = clipped[projected]
-    stepped_bias[projected] = np.maximum(stepped_bias[projected], 0)
-    updated = head.get_weights()
-    np.testing.assert_allclose(updated[0], stepped, atol=1e-5)
-    np.testing.assert_allclose(updated[1], stepped_bias, atol=1e-5)
-
-
 HEADS = {
     "hierarchical": ("HierarchicalSoftmax", {}),
     "pinned": ("HierarchicalSoftmax", {"tree": PINNED}),
@@ -133,40 +77,98 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize("name", HEADS)
-@pytest.mark.parametrize("labels", [[0, 1, 2], [0, 7, 12], [29, 29, 17]])
-def test_touched_rows_of_heads(name, labels):
-    """Rows of all groups on the paths have penalties, and are constrained."""
-    kind, options = HEADS[name]
-    head = heads_by_name.built(kind, ignore_class=-1, **options, **OPTIONS)
-    x, y = heads_by_name.inputs(kind)[:4], np.array([*labels, -1])
-    rows = head_oracle.Rows(head)
-    its = labels if name == "pinned_nodes" else rows.class_rows[labels]
+def touched(head, labels):
+    """Which rows of weights of each part are on paths of labels."""
+    rows, found, begin = head_oracle.Rows(head), [], 0
+    its = labels if head.node_labels else rows.class_rows[labels]
     is_touched = ((rows.above[its] @ rows.same) > 0).any(0)
-    if name.startswith("pinned"):
-        is_touched = is_touched[::2]
-    y = y[:, np.newaxis] if kind == "LabelTree" else y
-    wanted, before, begin = np.sum(head(x, y)) / 3, [], 0
-    if kind == "LabelTree":
-        wanted *= 3 / 4
+    assert is_touched.any() and not is_touched.all()
     for part in head._tree_heads():
-        kernel = part.weights.numpy()
-        where = is_touched[begin : begin + len(kernel)]
-        before.append((part, kernel, where))
-        begin += len(kernel)
-        wanted += 0.03 * np.sum(kernel[where] ** 2)
+        end = begin + part.tree.num_rows
+        found.append(is_touched[begin : end : 2 if part.tree.pinned else 1])
+        begin = end
+    return found
+
+
+def penalized(head, hidden, labels):
+    """The mean of the losses, and the penalties of touched rows."""
+    losses = head_oracle.losses(head, hidden, labels[:, np.newaxis])
+    counted = labels[labels >= 0]
+    count = counted.size
+    if isinstance(head, LabelTree):
+        count = labels.size
+    total = tf.reduce_sum(losses) / count
+    pairs = zip(head._tree_heads(), touched(head, counted), strict=True)
+    for part, where in pairs:
+        kernel = tf.boolean_mask(part.weights.value, where)
+        total += 0.03 * tf.reduce_sum(kernel**2)
         if part.biases is not None:
-            wanted += 0.02 * np.abs(part.biases.numpy()[where]).sum()
-    assert begin == is_touched.size > is_touched.sum()
-    np.testing.assert_allclose(sum(head.losses), wanted, rtol=1e-5)
-    symbol = keras.Input(x.shape[1:], dtype=x.dtype.name)
-    model = keras.Model(symbol, head(symbol))
-    model.compile(optimizers.SGD(0.5), head.loss, run_eagerly=True)
-    model.fit(x, y, verbose=0)
-    for part, kernel, where in before:
-        after = part.weights.numpy()
-        assert np.linalg.norm(after[where], axis=1).max(initial=0) < 0.2 * 1.001
-        np.testing.assert_array_equal(after[~where], kernel[~where])
+            bias = tf.boolean_mask(part.biases.value, where)
+            total += 0.02 * tf.reduce_sum(abs(bias))
+    return total
+
+
+def model_of(head, x, y, form):
+    """A model of a head alone, and its data."""
+    symbols = [
+        keras.Input(a.shape[1:], dtype=a.dtype.name) for a in (x.numpy(), y)
+    ]
+    if form == "endpoint":
+        return keras.Model(symbols, head(*symbols)), {"x": [x, y]}
+    return keras.Model(symbols[0], head(symbols[0])), {"x": x, "y": y}
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize(
+    "form, make, eager",
+    [
+        ("compile", optimizers.SGD, False),
+        ("endpoint", keras.optimizers.SGD, True),
+    ],
+)
+def test_a_step(name, form, make, eager):
+    """The loss, the gradient and the projection, by the formulas.
+
+    No label that is masked or ignored touches anything.
+    """
+    kind, options = HEADS[name]
+    head = heads_by_name.built(
+        kind, dtype="float64", ignore_class=-1, **options, **OPTIONS
+    )
+    x, labels = heads_by_name.inputs(kind)[:5], np.array([0, 7, 7, -1, 12])
+    x = tf.cast(x, "float64") if x.dtype.is_floating else x
+    y = labels[:, np.newaxis] if kind == "LabelTree" else labels
+    with tf.GradientTape(persistent=True) as tape:
+        total = penalized(
+            head, head.embed(x) if x.dtype.is_integer else x, labels
+        )
+    if kind != "LabelTree":
+        head(x, np.where(labels < 0, 20, labels), inputs_mask=labels >= 0)
+        np.testing.assert_allclose(sum(head.losses), total, rtol=1e-6)
+    parts, before = head._tree_heads(), []
+    for part, where in zip(
+        parts, touched(head, labels[labels >= 0]), strict=True
+    ):
+        for v in part.variables():
+            slope = tf.convert_to_tensor(tape.gradient(total, v.value))
+            before.append((v, v.numpy() - 0.5 * slope.numpy(), where))
+    model, data = model_of(head, x, y, form)
+    loss = {"loss": head.loss} if form == "compile" else {}
+    model.compile(make(0.5), run_eagerly=eager, **loss)
+    found = model.evaluate(**data, verbose=0)
+    np.testing.assert_allclose(found, total, rtol=1e-6)
+    found = model.fit(**data, verbose=0).history["loss"]
+    np.testing.assert_allclose(found, total, rtol=1e-6)
+    for variable, stepped, where in before:
+        # Keras' optimizers project all rows.
+        where = where if make is optimizers.SGD else slice(None)
+        if stepped.ndim == 2:
+            norms = np.linalg.norm(stepped, axis=1, keepdims=True)
+            projected = stepped * np.minimum(norms, 0.2) / norms
+        else:
+            projected = np.maximum(stepped, 0)
+        stepped[where] = projected[where]
+        np.testing.assert_allclose(variable, stepped, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [make_head, make_adaptive, sampled_head])
