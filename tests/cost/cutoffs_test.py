@@ -167,56 +167,6 @@ def test_best_of_all_cutoffs_of_trees(seed, tail):
     )
 
 
-def least_by_program(counts, num_tails, least_head, setting):
-    """The paper's f_j(n), over all pairs of cutoffs at once."""
-    batch, width, div_value, _, model = setting
-    below = np.append(0, np.cumsum(counts)) / np.sum(counts)
-    n = np.arange(counts.size + 1)
-
-    def group(rows, examples, width):
-        products = rows * examples * (model.logit + model.product * width)
-        return model.weight * rows * width + np.maximum(model.floor, products)
-
-    best = model.call + group(n + num_tails, batch, width)
-    best[:least_head] = np.inf
-    for j in range(1, num_tails + 1):
-        tail_width = int(width // div_value**j)
-        examples = batch * (below - below[:, np.newaxis]).clip(0)
-        cost = group((n - n[:, np.newaxis]).clip(0), examples, tail_width)
-        if tail_width < width:
-            cost += 2 * model.call + group(tail_width, examples, width)
-        cost[np.tril_indices(n.size)] = np.inf
-        best = np.min(best[:, np.newaxis] + cost, axis=0)
-    return best[-1]
-
-
-@pytest.mark.parametrize("model", ["default", "paper", "floor", "no_floor"])
-@pytest.mark.parametrize("div_value", [1.0, 4.0])
-def test_equals_the_plain_program(model, div_value):
-    setting = 2560, 512, div_value, "flat", MODELS[model]
-    rng = np.random.default_rng(3)
-    for counts in (
-        1 / np.arange(1.0, 701),
-        np.full(701, 7.0),
-        np.sort(rng.pareto(1.2, 703))[::-1],
-    ):
-        for num_tails in (1, 2, 3):
-            ends = cutoffs(
-                counts,
-                num_tails,
-                batch=2560,
-                width=512,
-                div_value=div_value,
-                min_head=5,
-                cost_model=MODELS[model],
-            )
-            check(ends, counts.size, 5)
-            assert len(ends) == num_tails
-            assert plain_cost(counts, ends, setting) == pytest.approx(
-                least_by_program(counts, num_tails, 5, setting), rel=1e-9
-            )
-
-
 def test_floor_keeps_the_quadrangle_inequality():
     """On which the divide and conquer rests, for every number of tails."""
     rng = np.random.default_rng(0)
