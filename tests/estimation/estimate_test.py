@@ -12,33 +12,6 @@ from tests.support.estimates import estimate
 from tf_hsm.estimation.result import PROCESS_BYTES
 
 
-def test_the_question_that_began_it():
-    """10 million classes x 300, batches of 400 sequences of 100 steps."""
-    options = {
-        "num_classes": "10M",
-        "width": 300,
-        "batch": 400,
-        "length": 100,
-        "memory": "24GB",
-    }
-    tree, gather, full = estimate(
-        None, ["hierarchical", "gather", "full"], optimizer="sgd", **options
-    )
-    assert tree.parameter_bytes == pytest.approx(12e9, rel=0.01)
-    # Copies of groups, their gradients, and these once more.
-    copies = 3 * 4 * 40_000 * 3163 * 300
-    assert gather.peak_bytes - gather.parameter_bytes == pytest.approx(
-        copies, rel=0.02
-    )
-    # Logits for all classes, whose gradients take their place.
-    assert full.peak_bytes > 4 * 40_000 * 10_000_000
-    in_place = estimate(None, head_optimizer="rowwise_adagrad", **options)
-    assert in_place.fits
-    assert in_place.gradient_bytes == 0
-    assert in_place.peak_bytes < 14e9
-    assert not gather.fits and not full.fits
-
-
 def test_totals_are_sums_of_parts():
     found = estimate(
         "lstm:2x16", num_classes=100, vocabulary=50, length=5, width=9
@@ -322,10 +295,8 @@ HEAD = {"body": None, "num_classes": 9, "width": 3}
         ({"batch": 0}, "batch is 0"),
         ({"length": 0}, "length is 0"),
         ({"replicas": 0}, "replicas is 0"),
-        ({"optimizer": "adamm"}, "optimizer is 'adamm'"),
         ({"dtype": "int8"}, "dtype is 'int8'"),
         ({"memory": "24 apples"}, "memory is '24 apples'"),
-        ({"machine": "abacus"}, "machine is 'abacus'"),
         ({"network": "x"}, "network is 'x'"),
         ({"counts": "zipf"}, "counts applies to a head"),
         ({"head_optimizer": "sgd"}, "head_optimizer applies to a head"),
@@ -338,7 +309,6 @@ HEAD = {"body": None, "num_classes": 9, "width": 3}
         ({"body": "lstm:8:2"}, "another form"),
         ({"body": "embedding:2x8"}, "another form"),
         ({"body": "embedding:8"}, "'embedding:8' needs vocabulary"),
-        ({"body": 3}, "body must be a Keras model"),
         (
             {
                 "body": tf_hsm.estimation.transformer(layers=1, length=9),
@@ -348,11 +318,8 @@ HEAD = {"body": None, "num_classes": 9, "width": 3}
         ),
         (HEAD | {"num_classes": 9.5}, "num_classes must be an integer"),
         ({"head": "full"}, "which needs the number of its classes"),
-        ({"head": "ful", "num_classes": 9}, "head is 'ful'"),
         ({"head": [], "num_classes": 9}, "head is empty"),
-        ({"head": 3.5}, "head must be a Tree"),
         ({"num_classes": "lots"}, "num_classes is 'lots'"),
-        ({"num_classes": 9, "counts": "zip"}, "counts is 'zip'"),
         (
             {"head": keras.layers.Dense(9), "head_optimizer": "sgd"},
             "head_optimizer is for a head given by name",

@@ -165,6 +165,7 @@ def test_a_full_and_a_sampled_softmax_by_hand():
     assert product <= part.forward.flops <= product + 10 * BATCH * 1000
     assert 2 * product <= part.backward.flops <= 2 * product + BATCH * 1000
     assert part.forward.softmax == BATCH * 1000
+    assert part.saved_bytes == 4 * BATCH * 1000  # logits
     head = heads.head("sampled", 1000, num_sampled=50)
     (part,) = head.parts(setting_of(), WIDTH)
     assert part.gradient_bytes == (BATCH + 50) * (4 * 7 + 16)

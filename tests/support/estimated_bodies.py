@@ -11,6 +11,13 @@ from tf_hsm.estimation.setting import Setting
 layers = keras.layers
 BATCH, STEPS = 3, 5
 SETTING = Setting(BATCH, STEPS, "float32", "float32", slots.of("adam"))
+
+
+def to_itself(layer):
+    """Returns a layer of attention as a function of one tensor."""
+    return lambda x: layer(x, x, use_causal_mask=True)
+
+
 # name: (layer, shape of one input without the batch)
 LAYERS = {
     "dense": (lambda: layers.Dense(7), (STEPS, 6)),
@@ -41,24 +48,20 @@ LAYERS = {
     "each": (lambda: layers.TimeDistributed(layers.Dense(7)), (STEPS, 6)),
     "cell": (lambda: layers.RNN(layers.LSTMCell(4)), (STEPS, 6)),
     "flat": (layers.Flatten, (STEPS, 6)),
-}
-ATTENTION = {
-    "mha": lambda: layers.MultiHeadAttention(2, 3),
-    "mha, wider values": lambda: layers.MultiHeadAttention(
-        2, 3, value_dim=5, output_shape=7
+    "mha": (lambda: to_itself(layers.MultiHeadAttention(2, 3)), (STEPS, 6)),
+    "mha, wider values": (
+        lambda: to_itself(
+            layers.MultiHeadAttention(2, 3, value_dim=5, output_shape=7)
+        ),
+        (STEPS, 6),
     ),
-    "gqa": lambda: layers.GroupQueryAttention(3, 4, 2),
+    "gqa": (lambda: to_itself(layers.GroupQueryAttention(3, 4, 2)), (STEPS, 6)),
 }
 
 
 def model_of(make, shape):
     inputs = keras.Input(shape)
     return keras.Model(inputs, make()(inputs))
-
-
-def attention_of(make):
-    inputs = keras.Input((STEPS, 6))
-    return keras.Model(inputs, make()(inputs, inputs, use_causal_mask=True))
 
 
 def check_variables(parts, model, setting=SETTING):
