@@ -6,6 +6,8 @@ from tf_hsm.distribute.slices import Slices
 from tf_hsm.runtime import quantized_rows, row_order, row_parts
 from tf_hsm.runtime.variables import variable_of
 
+# The names of matrices. An `EmbeddingSoftmax` without biases saves its
+# embeddings as "bias".
 _KINDS = ("kernel", "bias", "embeddings")
 
 
@@ -50,16 +52,18 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     items = {"order": _order(head)}
     if of_rows is not None:
         items["iterations"] = variable_of(of_rows.iterations)
-    starts = _starts(head.plan)
-    groups = _groups(head)
-    if head._on_replicas and head.plan is None:
-        items.update(_items_of_tails(head, of_rows))
-        groups = groups[:1]
-    kinds = _kinds(head)
-    for prefix, group in groups:
-        items.update(_items(f"{prefix}weights", group, starts, kinds))
-        if of_rows is not None:
-            items.update(_slot_items(f"{prefix}slots", of_rows, group, starts))
+
+    def with_slots(variable):
+        slots = [] if of_rows is None else _slots(of_rows, variable)
+        return list(map(variable_of, [variable, *slots]))
+
+    for key, name, parts, slices in _matrices(head):
+        for i in range(len(with_slots(variables[0]))):
+            column = f"slots_{i - 1}" if i else "weights"
+            found = [with_slots(part)[i] for part in parts]
+            if slices is not None:
+                found = [Slices(found, f"{name}_{column}", *slices)]
+            items[key.format(column)] = found[0]
     # The anchor of steps has no value.
     known = {id(variable) for variable in (*variables, head.in_place.anchor)}
     for variable in head.weights:
@@ -145,60 +149,42 @@ def _order(head):
     )
 
 
-def _groups(head):
-    """Returns pairs: a prefix of names, and variables of rows of one width."""
+def _matrices(head):
+    """Yields the matrices of rows of a head: of weights or codes, and biases.
+
+    Yields:
+      The key in a checkpoint, with a field for the column (weights, or a slot);
+      the name of the matrix; its variables in this process; and the first row
+      of each with the number of all rows, or None for a whole matrix.
+    """
+    kinds = _KINDS
+    if head.quantization_mode is not None:
+        kinds = ("codes", "scales", *_KINDS[1:])
     if not hasattr(head, "tail_kernels"):
-        return [("", head.row_variables())]
+        starts = _starts(head.plan)
+        matrices = row_parts.wholes(head.row_variables())
+        for kind, (first, *shards) in zip(kinds, matrices, strict=False):
+            yield f"{kind}_{{}}", kind, [first], None
+            if starts[None]:
+                rows = [row_parts.part_of(v).rows for v in shards]
+                slices = [starts[int(r[0])] for r in rows], starts[None]
+                yield f"{kind}_{{}}_of_shards", kind, shards, slices
+        return
     pairs = [
         (head.head_kernel, head.head_bias),
         *zip(head.tail_kernels, head.tail_biases, strict=True),
     ]
-    return [
-        (f"cluster_{i}_", [v for v in _variables(*pair) if v is not None])
-        for i, pair in enumerate(pairs)
-    ]
-
-
-def _variables(kernel, bias):
-    return [*quantized_rows.variables(kernel), bias]
-
-
-def _kinds(head):
-    """Returns the names that checkpoints have for the matrices of a head.
-
-    An `EmbeddingSoftmax` without biases saves its embeddings as "bias".
-    """
-    is_quantized = head.quantization_mode is not None
-    return ("codes", "scales", *_KINDS[1:]) if is_quantized else _KINDS
-
-
-def _items_of_tails(head, optimizer):
-    """Saves the tails over replicas, which other workers may have."""
-    items, slots_of_rows = {}, 0
-    if optimizer is not None:
-        slots_of_rows = len(_slots(optimizer, head.head_kernel))
-    trees = head.clusters.tail_trees
-    pairs = zip(head.tail_kernels, head.tail_biases, strict=True)
-    for number, (tree, pair) in enumerate(zip(trees, pairs, strict=True), 1):
-        kinds = _kinds(head)[:-1]
-        for kind, variable in zip(kinds, _variables(*pair), strict=True):
-            if kind == "bias" and head.use_bias is not True:
-                continue
-            slots = [None] * slots_of_rows
-            if variable is not None and optimizer is not None:
-                slots = _slots(optimizer, variable)
-            prefix = f"{kind}_cluster_{number}"
-            names = [f"{prefix}_slots_{i}" for i in range(slots_of_rows)]
-            names, values = [f"{prefix}_weights", *names], [variable, *slots]
-            for name, value in zip(names, values, strict=True):
-                here = [] if value is None else [value]
-                items[name] = Slices(
-                    list(map(variable_of, here)),
-                    name,
-                    [0] * len(here),
-                    tree.num_weight_rows,
-                )
-    return items
+    trees = [None, *head.clusters.tail_trees]
+    for i, (tree, (kernel, bias)) in enumerate(zip(trees, pairs, strict=True)):
+        variables = quantized_rows.variables(kernel)
+        if head.use_bias is True or (head.use_bias and tree is None):
+            variables.append(bias)
+        for kind, variable in zip(kinds, variables, strict=False):
+            name = f"{kind}_cluster_{i}"
+            # Another worker may have the tail.
+            here = [] if variable is None else [variable]
+            slices = tree and ([0] * len(here), tree.num_weight_rows)
+            yield f"{name}_{{}}", name, here, slices
 
 
 def _starts(plan):
@@ -217,15 +203,6 @@ def _starts(plan):
     return {**starts, None: end}
 
 
-def _slot_items(name, optimizer, variables, starts):
-    """Saves the slots of some variables."""
-    items = {}
-    slots = [_slots(optimizer, v) for v in variables]
-    for i, of_kind in enumerate(zip(*slots, strict=True)):
-        items.update(_items(f"{name}_{i}", of_kind, starts))
-    return items
-
-
 def _slots(optimizer, variable):
     slots = getattr(optimizer, "slots", None)
     if slots is None:
@@ -234,21 +211,3 @@ def _slots(optimizer, variable):
             f"{type(optimizer).__name__}"
         )
     return slots(variable)
-
-
-def _items(name, variables, starts, kinds=_KINDS):
-    """Saves `row_variables`, or slots like these."""
-    items = {}
-    matrices = row_parts.wholes(variables)
-    kinds = kinds[: len(matrices)]
-    for kind, parts in zip(kinds, matrices, strict=True):
-        top, *shards = [variable_of(v) for v in parts]
-        items[f"{kind}_{name}"] = top
-        if starts[None]:
-            first_rows = [
-                starts[int(row_parts.part_of(v).rows[0])] for v in parts[1:]
-            ]
-            items[f"{kind}_{name}_of_shards"] = Slices(
-                shards, f"{kind}_{name}", first_rows, starts[None]
-            )
-    return items
