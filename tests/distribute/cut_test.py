@@ -9,7 +9,6 @@ from tests.support import trees
 from tests.support.pairs import all_pairs
 from tf_hsm.distribute import cut as cuts
 from tf_hsm.distribute.below import below_groups, below_units
-from tf_hsm.distribute.intervals import intervals
 from tf_hsm.tree import Tree
 
 MEASURES = {
@@ -160,7 +159,7 @@ def test_arrange_and_intervals(work, rows, size):
     measures = [m[order] for m in measures]
     shares = [m / max(m.sum(), 1e-300) for m in measures]
     for count in (1, 2, 3, 8, 64):
-        starts = intervals(*measures, count)
+        starts = cuts.intervals(*measures, count)
         assert starts.size == count + 1
         assert starts[0] == 0 and starts[-1] == size
         assert (np.diff(starts) >= 0).all()
@@ -192,7 +191,7 @@ def test_intervals_are_the_best(count):
                 range(9), count - 1
             )
         )
-        starts = intervals(work, rows, count)
+        starts = cuts.intervals(work, rows, count)
         largest = max(
             s[a:b].sum() for s in shares for a, b in itertools.pairwise(starts)
         )
@@ -206,7 +205,7 @@ def test_bundles(monkeypatch):
     work, rows = rng.pareto(1.2, 5000), rng.integers(1, 100, 5000)
     order = cuts.arrange(work, rows)
     np.testing.assert_array_equal(np.sort(order), np.arange(5000))
-    starts = intervals(work[order], rows[order], 8)
+    starts = cuts.intervals(work[order], rows[order], 8)
     for measure in (work[order], rows[order]):
         sums = np.add.reduceat(measure, starts[:-1])
         assert sums.max() < 1.1 * sums.mean()
@@ -215,5 +214,5 @@ def test_bundles(monkeypatch):
 def test_a_large_unit_has_a_device_for_itself():
     """It takes no second one, and the others are spread over the rest."""
     work = np.array([1.0] * 70 + [100.0])
-    starts = intervals(work, np.ones(71), 8)
+    starts = cuts.intervals(work, np.ones(71), 8)
     assert starts.tolist() == [*range(0, 71, 10), 71]

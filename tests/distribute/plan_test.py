@@ -9,7 +9,7 @@ import pytest
 from tests.support import pinned, trees
 from tf_hsm.cost.model import CostModel
 from tf_hsm.distribute import Plan, plan
-from tf_hsm.distribute.largest_shard import expected_largest
+from tf_hsm.distribute.plan_cost import expected_largest
 from tf_hsm.tree import Tree
 
 TREES = {**trees.CATALOGUE, **pinned.TREES, **trees.DEEP}

@@ -29,13 +29,12 @@ is for `tf.train.Checkpoint`, where each device writes and reads its own rows.
 
 from tf_hsm.distribute.checkpoints import checkpoint, copy_weights
 from tf_hsm.distribute.cluster import Cluster, LostServerError
-from tf_hsm.distribute.cut_plan import Plan
+from tf_hsm.distribute.cut_plan import Plan, plan
 from tf_hsm.distribute.plan_cost import PlanCost, ShardCost
+from tf_hsm.distribute.plan_layout import Shard
 from tf_hsm.distribute.planned_step import Step
-from tf_hsm.distribute.planner import plan
 from tf_hsm.distribute.saving import save
 from tf_hsm.distribute.servers import connect
-from tf_hsm.distribute.shard import Shard
 from tf_hsm.distribute.workers import LostWorkerError, workers_explained
 
 __all__ = [

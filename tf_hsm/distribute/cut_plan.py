@@ -1,25 +1,31 @@
-"""A plan: which part of a tree is on which device."""
+"""Plans: which part of a tree is on which device."""
 
 import dataclasses
 import functools
+import zlib
 from collections.abc import Iterable
 
 import numpy as np
 
-from tf_hsm.distribute import plan_config
+from tf_hsm import _checks
+from tf_hsm.distribute.below import SubtreeLoads, below_groups, below_units
+from tf_hsm.distribute.cut import cut
 from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
 from tf_hsm.distribute.plan_devices import (
     REPLICAS,
     check_devices,
     devices_of_replicas,
 )
-from tf_hsm.distribute.plan_layout import PlanLayout
+from tf_hsm.distribute.plan_layout import PlanLayout, Shard
 from tf_hsm.distribute.plan_report import report
 from tf_hsm.distribute.planned_step import Step
-from tf_hsm.distribute.shard import Shard
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Tree, files
 from tf_hsm.tree.immutable import Immutable
 from tf_hsm.tree.tree import check_one_tree
+
+_VERSION = 1  # of the config
+# Fields of a step in configs of earlier versions.
+_RENAMED = {"dim": "width", "memory": "bandwidth"}
 
 
 class Plan(Immutable):
@@ -124,7 +130,14 @@ class Plan(Immutable):
 
     def get_config(self) -> dict:
         """Returns all but the tree as a dict that JSON can hold."""
-        return plan_config.to_config(self)
+        return {
+            "version": _VERSION,
+            "devices": list(self.devices),
+            "unit_rows": files.pack(self.layout.unit_rows),
+            "unit_loads": self.layout.unit_loads.map(_pack)._asdict(),
+            "first_units": self.layout.first_units.tolist(),
+            "step": self.step.get_config(),
+        }
 
     @classmethod
     def from_config(cls, config: dict, tree: Tree) -> "Plan":
@@ -133,7 +146,33 @@ class Plan(Immutable):
         Raises:
           ValueError: the config is malformed, or one of another tree.
         """
-        return cls(tree, **plan_config.from_config(config))
+        try:
+            if config["version"] != _VERSION:
+                raise ValueError(
+                    f"it has version {config['version']!r}; this tf_hsm reads "
+                    f"version {_VERSION}"
+                )
+            loads = SubtreeLoads(**config["unit_loads"]).map(_unpack)
+            step = {_RENAMED.get(k, k): v for k, v in config["step"].items()}
+            arguments = {
+                "devices": config["devices"],
+                "unit_rows": files.unpack(config["unit_rows"]),
+                "unit_loads": loads,
+                "first_units": config["first_units"],
+                "step": Step.from_config(step),
+            }
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            OverflowError,
+            AttributeError,
+            zlib.error,
+        ) as error:
+            raise ValueError(
+                f"not a config of tf_hsm.distribute.Plan.get_config: {error!r}"
+            ) from error
+        return cls(tree, **arguments)
 
     def __str__(self):
         """Returns a text: the top, each shard, the step, what is uneven."""
@@ -173,3 +212,106 @@ class Plan(Immutable):
             step=self.step,
         )
         return make, (self.tree, self.devices)
+
+
+def plan(
+    tree,
+    devices=None,
+    *,
+    replicas=None,
+    counts=None,
+    batch=None,
+    width=None,
+    top=256,
+    slots=1,
+    dtype="float32",
+    network=1.25e9,
+    bandwidth=None,
+    cost_model=None,
+) -> Plan:
+    """Cuts a tree into subtrees of like size, and spreads them over devices.
+
+    The cut depends on the tree, `counts` and `top` alone. So `plan.on` other
+    devices is the same model, and can load what was trained on these. All but
+    these three arguments and the devices are for what the plan says of a step:
+    `print(plan)`, `plan.cost`.
+
+    >>> from tf_hsm.distribute import plan
+    >>> cut = plan(Tree.two_level(1_000_000), ["GPU:0", "GPU:1"])
+    >>> [(shard.num_units, shard.num_rows) for shard in cut.shards]
+    [(500, 500000), (500, 500000)]
+    >>> print(plan(tree, replicas=8, batch=4096, width=512))
+
+    Devices get like shares of the work, the rows that an example scores in the
+    mean (`Tree.expected_cost`), and of the rows. What is large and cannot be
+    cut, as a group, is said in a sentence (`plan.cost.remarks`).
+
+    Args:
+      tree: a `tf_hsm.Tree`.
+      devices: a list of names of devices, as `tf.device` takes them, one for
+        each shard; or how many there are, to plan on paper. One more device
+        has the body and the top. "replicas" stands for the replicas of the
+        current strategy, as in a layer with `devices="replicas"`.
+      replicas: in place of `devices`, how many replicas there are, to plan a
+        layer with `devices="replicas"` on paper: each replica has one shard and
+        a copy of the top, and computes the body for its part of the batch.
+      counts: `[N]`, how often each class is the label; when None, the counts of
+        the tree, or all alike if it has none.
+      batch: the examples in a step, of all replicas together.
+      width: D, the width of the inputs.
+      top: about how many subtrees there are to spread, if the tree has so many.
+        Those with more than 1 / top of the work or of the rows are cut, as far
+        as that keeps the top, which all examples pass, below `16 top` rows or
+        the root's group.
+      slots: how many numbers the optimizer has for each weight: 0 for SGD, 1
+        for Adagrad, RMSprop and Lion, 2 for LazyAdam; 0 is near for
+        RowwiseAdagrad.
+      dtype: of weights and inputs.
+      network: bytes a second into, and out of, the device of the body, or each
+        replica.
+      bandwidth: bytes a second that each device reads from its memory or writes
+        to it; None for the rate of the cost model.
+      cost_model: a `tf_hsm.CostModel` of one device; by default one of two
+        cores.
+
+    Returns:
+      A `Plan`.
+
+    Raises:
+      TypeError: `tree` is no Tree, a name of a device is no str, or
+        `cost_model` is something else.
+      ValueError: there is no device; both `devices` and `replicas` are given,
+        or neither; a count is negative, infinite or NaN, or all are zero; or a
+        number is out of its range.
+    """
+    check_one_tree(tree)
+    if (devices is None) == (replicas is None):
+        raise ValueError("give either devices or replicas")
+    if replicas is not None:
+        devices = _checks.check_int("replicas", replicas, 1)
+    top = _checks.check_int("top", top, 1)
+    step = Step.of(
+        bandwidth,
+        cost_model,
+        batch=batch,
+        width=width,
+        slots=slots,
+        dtype=dtype,
+        network=network,
+        on_replicas=replicas is not None,
+    )
+    counts = tree._counts_or_own(counts)
+    if counts is not None:
+        counts = _checks.check_counts(counts, tree.num_classes)
+    below = below_groups(tree, counts, step.batch)
+    units = cut(tree, below.rows, below.work, top)
+    loads = below_units(tree, below, counts, units)
+    return Plan(tree, devices, unit_rows=units, unit_loads=loads, step=step)
+
+
+def _pack(numbers):
+    return files.pack(np.ascontiguousarray(numbers).view(np.int64))
+
+
+def _unpack(field):
+    return files.unpack(field).view(np.float64)

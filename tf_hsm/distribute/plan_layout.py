@@ -1,16 +1,48 @@
 """Where the units, classes and rows of a plan stand, and on which device."""
 
+import dataclasses
 import functools
+import itertools
 
 import numpy as np
 
-from tf_hsm.distribute import units
-from tf_hsm.distribute.intervals import intervals
-from tf_hsm.distribute.shard import Shard
+from tf_hsm.distribute.cut import intervals
 from tf_hsm.tree import Tree
-from tf_hsm.tree.arrays import TreeArrays, groups_below, ranges
+from tf_hsm.tree.arrays import TreeArrays, groups_below, groups_of, ranges
 from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.immutable import Immutable
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """The contents of one device: an interval of units, as a forest.
+
+    Its classes are numbered by their places, from `first_place` on, and its
+    rows stand in the plan's order, from `first_row` on.
+
+    Attributes:
+      device: the name of the device.
+      first_unit: its first unit.
+      num_units: how many it has; perhaps none.
+      first_place: the place of its first class.
+      num_classes: how many are below its units.
+      first_row: its first row, in the plan's order.
+      num_rows: how many it has.
+      first_group: its first group, in the plan's order.
+      num_groups: how many it has.
+      work: the mean number of its rows that an example scores.
+    """
+
+    device: str
+    first_unit: int
+    num_units: int
+    first_place: int
+    num_classes: int
+    first_row: int
+    num_rows: int
+    first_group: int
+    num_groups: int
+    work: float
 
 
 class PlanLayout(Immutable):
@@ -64,7 +96,17 @@ class PlanLayout(Immutable):
     @functools.cached_property
     def group_units(self) -> np.ndarray:
         """`[G]`, the unit that each group is below; -1: it is in the top."""
-        return _read_only(units.group_units(self.tree, self.unit_rows))
+        offsets, parents, _ = self.tree._arrays
+        units = np.full(self.tree.num_groups, -1, np.int64)
+        is_subtree = self._unit_groups >= 0
+        units[self._unit_groups[is_subtree]] = np.flatnonzero(is_subtree)
+        above = groups_of(offsets, parents)
+        for begin, end in itertools.pairwise(self.tree._levels[1:]):
+            inherited = units[above[begin:end]]
+            if ((units[begin:end] >= 0) & (inherited >= 0)).any():
+                raise ValueError("unit_rows has a row below another one")
+            np.maximum(units[begin:end], inherited, out=units[begin:end])
+        return _read_only(units)
 
     @functools.cached_property
     def top(self) -> Tree:
@@ -96,9 +138,7 @@ class PlanLayout(Immutable):
     def class_places(self) -> np.ndarray:
         """`[N]`, the place of each class: by units, then depth-first."""
         ranks = self.tree.class_ranks
-        class_units = units.class_units(
-            self.tree, self.unit_rows, self.group_units
-        )
+        class_units = self._class_units()
         by_rank = np.empty(ranks.size, np.int64)
         by_rank[ranks] = class_units
         # The classes below a unit are an interval of ranks.
@@ -182,7 +222,22 @@ class PlanLayout(Immutable):
         return self.num_leaf_units + starts
 
     def _check_units(self):
-        _ = self.group_units  # raises an error for bad rows
+        tree, rows = self.tree, self.unit_rows
+        if rows.size and (rows.min() < 0 or rows.max() >= tree.num_rows):
+            raise ValueError(
+                f"unit_rows must be rows of the tree, in [0, {tree.num_rows})"
+            )
+        if np.unique(rows).size < rows.size:
+            raise ValueError("unit_rows has a row twice")
+        units = self.group_units
+        if (units[groups_of(tree.group_offsets, rows)] >= 0).any():
+            raise ValueError("unit_rows has a row below another one")
+        # The rows of the top are the units, and the rows above its groups.
+        in_top = units < 0
+        num_rows = int(np.diff(tree.group_offsets)[in_top].sum())
+        if num_rows != rows.size + np.count_nonzero(in_top) - 1:
+            c = int(np.argmax(self._class_units() < 0))
+            raise ValueError(f"unit_rows have no row on the path of class {c}")
         if (self._unit_groups[: self.num_leaf_units] >= 0).any():
             raise ValueError("unit_rows must have leaves before other rows")
         for name, values in self.unit_loads._asdict().items():
@@ -224,6 +279,15 @@ class PlanLayout(Immutable):
     def _unit_groups(self):
         """`[U]`, the group below each unit; -1: the unit is a class."""
         return groups_below(self.tree.group_parents, self.unit_rows)
+
+    def _class_units(self):
+        """`[N]`, the unit that each class is, or is below; -1: none."""
+        tree, unit_of_row = self.tree, np.full(self.tree.num_rows, -1, np.int64)
+        unit_of_row[self.unit_rows] = np.arange(self.num_units)
+        rows = tree.class_rows
+        return np.maximum(
+            self.group_units[tree.row_groups[rows]], unit_of_row[rows]
+        )
 
     @functools.cached_property
     def _unit_num_groups(self):
