@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.arrays import level_starts, row_leaves
+from tf_hsm.tree.arrays import level_starts, ranges, row_leaves
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.embeddings import (
     METRICS,
@@ -184,9 +184,7 @@ def _nearest(points, means):
 def _clusters(points, count, seed, max_iterations, report):
     """Returns `[N]`, the number of each point's cluster."""
     size = len(points)
-    arrays = balanced(size, [count, -(-size // count)]) if count > 1 else None
-    if arrays is None:
-        return np.zeros(size, np.int32)
+    arrays = balanced(size, [count, -(-size // count)])
     order = balanced_clusters.leaf_points(
         points, arrays, seed, max_iterations, report
     )
@@ -209,8 +207,7 @@ def _numbers_of_equals(codes):
     order = np.lexsort(codes.T)
     is_first = np.ones(len(codes), bool)
     is_first[1:] = (codes[order[1:]] != codes[order[:-1]]).any(1)
-    starts = np.flatnonzero(is_first)
+    sizes = np.diff(np.flatnonzero(is_first), append=len(codes))
     numbers = np.empty(len(codes), np.int32)
-    sizes = np.diff(np.append(starts, len(codes)))
-    numbers[order] = np.arange(len(codes)) - np.repeat(starts, sizes)
+    numbers[order] = ranges(np.zeros_like(sizes), sizes)
     return numbers

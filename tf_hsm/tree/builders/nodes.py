@@ -3,7 +3,7 @@
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.arrays import assemble
+from tf_hsm.tree.arrays import assemble, ranges
 from tf_hsm.tree.builders.labeled_nodes import is_labeled, number_nodes
 from tf_hsm.tree.memory import check_array_fits
 from tf_hsm.tree.names import check_strs
@@ -48,10 +48,7 @@ def arrays_of_nodes(parents, classes=None):
     inner, fanout = np.array([root]), child_counts[root : root + 1]
     fanouts, levels, inner_flags = [], [], []
     while inner.size:
-        first = np.cumsum(fanout) - fanout
-        places = np.repeat(child_starts[inner] - first, fanout)
-        places += np.arange(places.size)
-        level = children[places]
+        level = children[ranges(child_starts[inner], fanout)]
         counts = child_counts[level]
         is_inner = counts > 0
         fanouts.append(fanout)

@@ -17,7 +17,7 @@ import itertools
 
 import numpy as np
 
-from tf_hsm.tree.arrays import level_starts, row_leaves
+from tf_hsm.tree.arrays import level_starts, row_spans
 from tf_hsm.tree.clustering import pair_exchange, two_means
 
 
@@ -51,21 +51,13 @@ def _levels(arrays):
       leaves at or below each row of the level; their number; and the first
       row of each group, counted within the level, with their number.
     """
-    group_offsets, group_parents, _ = arrays
     first_groups = level_starts(arrays)
-    leaves = row_leaves(arrays, first_groups)
-    row_starts = np.zeros(leaves.size, np.int64)
+    spans = row_spans(arrays, first_groups)
     levels = []
     for begin, end in itertools.pairwise(first_groups):
-        rows = slice(group_offsets[begin], group_offsets[end])
-        offsets = group_offsets[begin : end + 1] - group_offsets[begin]
-        sizes = leaves[rows]
-        before = np.cumsum(sizes) - sizes
-        parent_starts = row_starts[group_parents[begin:end]] if begin else 0
-        row_starts[rows] = before + np.repeat(
-            parent_starts - before[offsets[:-1]], np.diff(offsets)
-        )
-        levels.append((row_starts[rows], sizes, offsets))
+        first_rows = arrays.group_offsets[begin : end + 1]
+        starts, ends = spans[first_rows[0] : first_rows[-1]].T
+        levels.append((starts, ends - starts, first_rows - first_rows[0]))
     return levels
 
 

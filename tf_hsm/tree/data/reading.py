@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tf_hsm.tree.arrays import ranges
 from tf_hsm.tree.data.pairs import PairCounter
 from tf_hsm.tree.memory import check_fits
 
@@ -118,11 +119,8 @@ class Reader:
         # Pairs of a label and a feature, so many at a time.
         ends = np.cumsum(counts)
         for part in _parts(ends):
-            of_part = counts[part]
-            firsts = np.cumsum(of_part) - of_part
-            places = np.arange(of_part.sum())
-            places += np.repeat(starts[part] - firsts, of_part)
-            pairs = np.repeat(values[part], of_part), features[places]
+            places = ranges(starts[part], counts[part])
+            pairs = np.repeat(values[part], counts[part]), features[places]
             if are_own:
                 is_other = pairs[0] != pairs[1]
                 pairs = pairs[0][is_other], pairs[1][is_other]
