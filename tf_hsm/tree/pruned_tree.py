@@ -25,13 +25,10 @@ class PrunedTree(NamedTuple):
 
 
 def prune(tree, keep, how):
-    """Returns the `PrunedTree` of a tree.
+    """Returns the `PrunedTree` of a tree with the classes `keep [N]`, bools.
 
-    Args:
-      tree: a `Tree`.
-      keep: `[N]` bools, the kept classes.
-      how: "merge"; or "collapse", as with `merge=False`; or "drop", where
-        groups of one row stay.
+    `how` is "merge"; or "collapse", as with `merge=False`; or "drop", where
+    groups of one row stay.
     """
     if tree.pinned and how != "merge" and keep.sum() == 1:
         raise ValueError(

@@ -85,9 +85,8 @@ def _squared_distances(means):
 def _matching(distances):
     """Pairs mutually nearest clusters, then the nearest of the rest, and so on.
 
-    Args:
-      distances: `[F, K, K]`, symmetric; overwritten. Clusters at an infinite
-        distance are no pair.
+    `distances [F, K, K]`, symmetric, are overwritten. Clusters at an infinite
+    distance are no pair.
 
     Returns:
       `[3, pairs]`: the family, and two clusters a < b of it.

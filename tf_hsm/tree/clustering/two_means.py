@@ -47,8 +47,8 @@ class TwoMeans:
         Args:
           left: the first places and the sizes, `[P]` each, of P runs.
           right: the places of P other runs. No two of the 2 P overlap.
-          improve: whether what is there is to be improved, or left alone. By
-            default only the principal direction of both runs counts.
+          improve: whether to improve what is there. By default only the
+            principal direction of both runs counts.
 
         Returns:
           `[P]`, how many points of each run went to the other one.
@@ -126,11 +126,9 @@ class TwoMeans:
     def _learn(self, points, num_left, before):
         """Finds the compact parts of runs of points.
 
-        Args:
-          points: `[P, n, D]`; their means are taken off in place.
-          num_left: the size of the left part.
-          before: `[P, n]` booleans, parts that the result must not be worse
-            than, or None.
+        The means of `points [P, n, D]` are taken off in place. The left part
+        has `num_left` points, and the result must not be worse than the parts
+        `before`, `[P, n]` booleans or None.
 
         Returns:
           `[P, n]` booleans, and the sums `[P, D]` of the left parts.

@@ -51,11 +51,8 @@ def leave_one_out_loss(paths, pairs, counts):
     is the best of six. The loss is low if the classes below a row occur after
     the same features.
 
-    Args:
-      paths: `[N, L]`, the nodes on the path of each class, none of which is on
-        two levels; -1 after the leaf.
-      pairs: the `Pairs`.
-      counts: `[N]`, how often each class occurs.
+    `paths [N, L]` are the nodes on the path of each class, none of which is on
+    two levels, and -1 after the leaf. Class c occurs `counts[c]` times.
     """
     counts = np.maximum(counts, 0.5)
     num_nodes = int(paths.max()) + 1

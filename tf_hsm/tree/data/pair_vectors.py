@@ -14,14 +14,8 @@ def class_vectors(pairs, num_classes, width, seed):
     vectors are U sqrt(S). Levy and Goldberg, "Neural word embedding as implicit
     matrix factorization", 2014. The factors come from random projections with
     power steps: Halko, Martinsson and Tropp, "Finding structure with
-    randomness", 2011.
-
-    Args:
-      pairs: the `Pairs`.
-      num_classes: N.
-      width: of the vectors; fewer numbers than that are not zero if there are
-        fewer features.
-      seed: an int.
+    randomness", 2011. If there are fewer features than `width`, the last
+    numbers are zero.
     """
     weights = associations(pairs)
     num_features = int(pairs.features.max(initial=-1)) + 1

@@ -25,12 +25,10 @@ class Reader:
     def __init__(self, num_classes, is_ordered, report, are_sets=False):
         """Starts with no example.
 
-        Args:
-          num_classes: N, or None if the labels tell.
-          is_ordered: whether each column of contexts is a feature of its own;
-            None: unless an id is negative or contexts are ragged.
-          report: called with a text now and then.
-          are_sets: whether each example has a set of labels, `[n, M]`.
+        Without `num_classes`, N, the labels tell it. `is_ordered` says whether
+        each column of contexts is a feature of its own; None: unless an id is
+        negative or contexts are ragged. `report` is called with a text now and
+        then. With `are_sets`, each example has a set of labels, `[n, M]`.
         """
         self.counts = np.zeros(num_classes or 0, np.int64)
         self._num_classes = num_classes
