@@ -5,21 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_hsm import Tree, layers, optimizers
+from tests.support.heads_by_name import make
+from tests.support.training import assert_same
+from tf_hsm import optimizers
 
 X = np.arange(48) % 12
 Y = X * 2
-MAKE = {
-    "hierarchical": lambda **options: layers.HierarchicalSoftmax(
-        Tree.two_level(30), **options
-    ),
-    "adaptive": lambda **options: layers.AdaptiveSoftmax(
-        30, cutoffs=[6], **options
-    ),
-    "label_tree": lambda **options: layers.LabelTree(
-        Tree.two_level(30), **options
-    ),
-}
+KINDS = ["HierarchicalSoftmax", "AdaptiveSoftmax", "LabelTree"]
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -30,7 +22,7 @@ class Model(keras.Model):
         super().__init__()
         self.kind = kind
         self.body = keras.layers.Embedding(12, 8)
-        self.head = MAKE[kind](optimizer=optimizers.RowwiseAdagrad(0.5, 0.1))
+        self.head = make(kind, optimizer=optimizers.RowwiseAdagrad(0.5, 0.1))
 
     def call(self, x):
         return self.head(self.body(x))
@@ -39,24 +31,25 @@ class Model(keras.Model):
         return {"kind": self.kind}
 
 
+def labels_of(kind):
+    return Y[:, None] if kind == "LabelTree" else Y
+
+
 def trained(name):
     model = Model(name)
     model.compile("sgd", model.head.loss)
-    labels = Y[:, None] if name == "label_tree" else Y
+    labels = labels_of(name)
     model.fit(X, labels, epochs=3, verbose=0)
     return model, labels
 
 
 def check_same(model, other):
-    for one, two in zip(
-        [*model.variables, *model.head.optimizer.variables],
-        [*other.variables, *other.head.optimizer.variables],
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, two)
+    assert_same(
+        *([*m.variables, *m.head.optimizer.variables] for m in (model, other))
+    )
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", KINDS)
 def test_files(name, tmp_path):
     """They load with all weights, and go on with the head's own optimizer."""
     model, labels = trained(name)
@@ -87,7 +80,7 @@ class Stop(keras.callbacks.Callback):
 
 def test_back_up_and_restore(tmp_path):
     """What was interrupted ends as what was not."""
-    models = [Model("hierarchical") for _ in range(3)]
+    models = [Model("HierarchicalSoftmax") for _ in range(3)]
     for model in models:
         model.compile("sgd", model.head.loss)
         model(X[:1])
@@ -109,7 +102,7 @@ def test_a_step_in_a_layer_of_a_users():
     class Outer(keras.layers.Layer):
         def __init__(self):
             super().__init__()
-            self.head = MAKE["hierarchical"](optimizer="sgd")
+            self.head = make("HierarchicalSoftmax", optimizer="sgd")
 
         def call(self, x):
             return self.head(x)
@@ -125,14 +118,6 @@ def test_a_step_in_a_layer_of_a_users():
     assert outer.head.optimizer.iterations == 2
 
 
-def test_an_optimizer_of_two_heads():
-    optimizer = optimizers.SGD(0.1)
-    first, second = (MAKE["hierarchical"](optimizer=optimizer) for _ in "ab")
-    first(tf.zeros([2, 8]))
-    with pytest.raises(ValueError, match="belongs to another layer already"):
-        second(tf.zeros([2, 8]))
-
-
 class OwnStep(Model):
     """Trains by a step of its own."""
 
@@ -145,11 +130,11 @@ class OwnStep(Model):
         return {"loss": loss}
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_step_of_a_users(name):
     """It trains as the step of Keras does."""
     model, other = OwnStep(name), Model(name)
-    labels = Y[:, None] if name == "label_tree" else Y
+    labels = labels_of(name)
     for each in (model, other):
         each.compile("sgd", each.head.loss)
         each(X[:1])
@@ -161,16 +146,16 @@ def test_a_step_of_a_users(name):
 
 
 @pytest.mark.parametrize("form", ["endpoint", "loss"])
-@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_losses_that_no_tape_recorded(kind, form):
     """A function traced outside a tape makes no step: its gradient is refused.
 
     A frozen head allows the gradient.
     """
     x = tf.constant(np.random.default_rng(0).normal(size=[4, 8]), tf.float32)
-    y = np.arange(4)[:, None] if kind == "label_tree" else np.arange(4)
+    y = labels_of(kind)[:4]
     for trainable in (True, False):
-        head = MAKE[kind](optimizer="sgd", trainable=trainable)
+        head = make(kind, optimizer="sgd", trainable=trainable)
         head(x)
 
         @tf.function

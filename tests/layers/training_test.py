@@ -1,76 +1,11 @@
-"""HierarchicalSoftmax in training, against NumPy and Keras' full softmax."""
+"""HierarchicalSoftmax in training: types, graphs, compilers."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import models, oracle
+from tests.support import models
 from tf_hsm.heads.tree_head import TreeHead
-
-
-def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
-    """Two epochs of batches of 8, as `train` does, written out in NumPy.
-
-    Returns the mean losses of the epochs and the weights.
-    """
-    embeddings, w, b, kernel, bias = (a.astype(float) for a in weights)
-    epochs = []
-    for start in 2 * list(range(0, len(tokens), 8)):
-        batch = slice(start, start + 8)
-        x, y = tokens[batch], labels[batch].ravel()
-        counts = (x.ravel() != 0) & (y != ignore_class)
-        embedded = embeddings[x].reshape(-1, models.WIDTH)
-        hidden = np.tanh(embedded @ w + b)
-        upstream = sample_weight[batch].ravel() * counts / counts.sum()
-        problem = oracle.Problem(hidden, y, kernel, bias, upstream)
-        value, _ = oracle.hierarchical_softmax(
-            models.TREE, problem, ignore_class
-        )
-        epochs.append((len(x), value.loss @ upstream))
-        dz = value.dx * (1 - hidden**2)
-        np.subtract.at(embeddings, x.ravel(), dz @ w.T)
-        w -= embedded.T @ dz
-        b -= dz.sum(0)
-        kernel -= value.dw
-        bias -= value.db
-    losses = np.array(epochs).reshape(2, -1, 2)
-    means = (losses[..., 0] * losses[..., 1]).sum(1) / len(tokens)
-    return means, [embeddings, w, b, kernel, bias]
-
-
-@pytest.mark.parametrize(
-    "ignore_class, weighted, eager",
-    [(None, False, True), (4, True, False), (-1, False, True)],
-)
-def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
-    """Masked and ignored labels count neither in the sum nor in the mean."""
-    tokens, labels = models.make_data()
-    if ignore_class == -1:
-        labels[:, 1] = -1
-    rng = np.random.default_rng(1)
-    weights = rng.uniform(size=tokens.shape).astype("f4")
-    given = weights if weighted else None
-
-    fitted = models.compile_form(ignore_class=ignore_class)
-    endpoint = models.endpoint_form(
-        ignore_class=ignore_class, weighted=weighted
-    )
-    endpoint.set_weights(fitted.get_weights())
-    fitted.run_eagerly = endpoint.run_eagerly = eager
-    means, expected = numpy_training(
-        fitted.get_weights(),
-        tokens,
-        labels,
-        weights if weighted else np.ones(tokens.shape),
-        ignore_class,
-    )
-    inputs = [tokens, labels, weights] if weighted else [tokens, labels]
-    losses = models.train(fitted, tokens, labels, sample_weight=given)
-    np.testing.assert_allclose(losses, means, rtol=1e-5)
-    np.testing.assert_allclose(models.train(endpoint, inputs), means, rtol=1e-5)
-    for model in (fitted, endpoint):
-        for mine, its in zip(model.get_weights(), expected, strict=True):
-            np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -142,21 +77,6 @@ def test_kernel_is_neither_cast_nor_copied(policy):
         "ResourceTfHsmLoss",
         "ResourceTfHsmLossGrad",
     ]
-
-
-def test_gradient_accumulation():
-    """Two batches of 11 make the update of one of 22, all labels counting."""
-    _, labels = models.make_data()
-    tokens = labels + 0
-    tokens[tokens == 0] = 1
-    whole = models.compile_form(compiling={"run_eagerly": True})
-    halves = models.compile_form(
-        optimizer=models.sgd(gradient_accumulation_steps=2)
-    )
-    halves.set_weights(whole.get_weights())
-    models.train(whole, tokens, labels, batch_size=22)
-    models.train(halves, tokens, labels, batch_size=11)
-    models.assert_same_weights(halves, whole)
 
 
 def test_xla_stays_off():
