@@ -139,29 +139,3 @@ def test_metrics_of_a_users():
     head = models.head_of(model)
     loss, found = model.evaluate(tokens, labels, verbose=0)
     np.testing.assert_allclose(found, loss / np.log(2), rtol=1e-5)
-
-
-def test_metrics_of_other_outputs():
-    """They are none of the head's business."""
-    x = np.ones([8, 5], "f4")
-    for wrong in (False, True):
-        head = models.make_head(name="head")
-        inputs = keras.Input([5])
-        hidden = keras.layers.Dense(models.WIDTH)(inputs)
-        value = keras.layers.Dense(1, name="value")(hidden)
-        model = keras.Model(inputs, {"head": head(hidden), "value": value})
-        metrics = {"head": [TopKAccuracy(head, 1)], "value": ["mae"]}
-        if wrong:
-            metrics["head"].append("accuracy")
-        model.compile(
-            models.sgd(),
-            loss={"head": head.loss, "value": "mse"},
-            metrics=metrics,
-            run_eagerly=True,
-        )
-        y = {"head": np.arange(8), "value": np.ones(8)}
-        if wrong:
-            with pytest.raises(ValueError, match="has accuracy, which"):
-                model.fit(x, y, verbose=0)
-        else:
-            assert "value_mae" in model.fit(x, y, verbose=0).history

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import models
-from tf_hsm.metrics import TopKAccuracy
 
 
 @pytest.mark.parametrize("use_bias", [False, True])
@@ -57,9 +56,14 @@ HEADS = [models.make_head, adaptive_head, models.sampled_head]
 
 @pytest.mark.parametrize("make", [models.make_head, adaptive_head])
 def test_in_a_functional_model(make, tmp_path):
-    """The answers are outputs: now, loaded, cloned and exported."""
+    """The answers are outputs: now, loaded, cloned and exported.
+
+    Allowed classes are an input of the model, or the same for all inputs.
+    """
     tokens = keras.Input([models.STEPS], dtype="int32")
     classes = keras.Input([models.STEPS, 3], dtype="int64")
+    own = {"allowed": classes, "renormalize": True}
+    shared = [1, 5, 7]
     below, head = models.sequential(*models.hidden_layers()), make(name="words")
     # The head is built here.
     best = head.top_k(below(tokens), 4)
@@ -74,6 +78,8 @@ def test_in_a_functional_model(make, tmp_path):
         ),
         "best": head.predict_class(below(tokens)),
         "hidden": head(below(tokens)),
+        "own": head.top_k(below(tokens), 3, **own).classes,
+        "shared": head.sample(below(tokens), 4, seed=1, allowed=shared),
     }
     assert answers["all"].shape == (None, models.STEPS, models.NUM_CLASSES)
     assert answers["drawn"].shape == (None, models.STEPS, 7)
@@ -92,6 +98,8 @@ def test_in_a_functional_model(make, tmp_path):
         "drawn": head.sample(hidden, 7, seed=3, top_k=5),
         "best": head.predict_class(hidden),
         "hidden": hidden,
+        "own": head.top_k(hidden, 3, allowed=candidates).classes,
+        "shared": head.sample(hidden, 4, seed=1, allowed=shared),
     }
     for name, value in expected.items():
         np.testing.assert_allclose(predicted[name], value, rtol=1e-5)
@@ -109,36 +117,6 @@ def test_in_a_functional_model(make, tmp_path):
     served = exported.serve([tf.constant(x, tf.int32), candidates])
     for name, value in predicted.items():
         np.testing.assert_allclose(served[name], value, rtol=1e-5)
-
-
-def test_masks_in_a_functional_model(tmp_path):
-    """What is allowed is an input of the model, or the same for all inputs."""
-    inputs = keras.Input([models.WIDTH])
-    allowed = keras.Input([None], dtype="int64")
-    shared = models.TREE.classes_below(int(models.TREE.group_parents[1]))
-    head = models.make_head()
-    answers = {
-        "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
-        "shared": head.top_k(inputs, 3, allowed=shared).classes,
-        "drawn": head.sample(inputs, 4, seed=1, allowed=shared),
-    }
-    model = keras.Model([inputs, allowed], answers)
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=[6, models.WIDTH]).astype("f4")
-    lists = rng.integers(-1, models.NUM_CLASSES, size=[6, 5])
-    predicted = model([x, lists])
-    expected = head.top_k(x, 3, allowed=lists).classes
-    np.testing.assert_array_equal(predicted["own"], expected)
-    for name in ("shared", "drawn"):
-        assert set(np.ravel(predicted[name])) <= {*shared, -1}
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    model.export(tmp_path / "exported", verbose=False)
-    exported = tf.saved_model.load(tmp_path / "exported")
-    served = exported.serve([tf.constant(x), tf.constant(lists)])
-    for name, value in predicted.items():
-        np.testing.assert_array_equal(loaded([x, lists])[name], value)
-        np.testing.assert_array_equal(served[name], value)
 
 
 def test_of_a_trained_model():
@@ -186,41 +164,3 @@ def test_evaluate_looks_for_no_class():
     model.evaluate(tokens, labels, verbose=0)
     types = models.evaluated_ops(model, tokens, labels)
     assert "ResourceTfHsmLoss" in types and "ResourceTfHsmTopK" not in types
-
-
-def test_top_k_accuracy():
-    """Masked and ignored labels do not count; weights do."""
-    tokens, labels = models.make_data()
-    labels[:9, 0] = -1
-    weights = np.random.default_rng(0).random(len(tokens)).astype("f4")
-    several = [1, 4, models.NUM_CLASSES + 5]
-    model = models.compile_form(
-        ignore_class=-1,
-        compiling=lambda head: {
-            "metrics": [TopKAccuracy(head, k) for k in several],
-            "weighted_metrics": [
-                TopKAccuracy(head, k, name=f"weighted_{k}") for k in several
-            ],
-        },
-    )
-    logs = model.evaluate(
-        tokens,
-        labels,
-        sample_weight=weights,
-        batch_size=8,
-        verbose=0,
-        return_dict=True,
-    )
-    hidden = models.hidden_model(model)(tokens)
-    log_probs = models.head_of(model).log_probs(hidden).numpy()
-    own = np.take_along_axis(log_probs, np.maximum(labels, 0)[..., None], -1)
-    counts = ((tokens != 0) & (labels != -1)).astype("f4")
-    for k in several:
-        hits = np.sum(log_probs > own, -1) < k
-        for name, its in (
-            (f"top_{k}_accuracy", counts),
-            (f"weighted_{k}", counts * weights[:, np.newaxis]),
-        ):
-            np.testing.assert_allclose(
-                logs[name], np.average(hits, weights=its), rtol=1e-6
-            )
