@@ -56,13 +56,6 @@ def test_examples(written):
     assert_is_example(load_extreme(written(TEXT)))
 
 
-def test_without_first_line(written):
-    """The sizes are what occurs; ends of lines may be those of Windows."""
-    data = load_extreme(written(TEXT.partition("\n")[2].replace("\n", "\r\n")))
-    assert (len(data), data.num_features, data.num_labels) == (3, 6, 5)
-    np.testing.assert_array_equal(data.labels()[:, 0], [4, -1, 2])
-
-
 def test_empty(written):
     data = load_extreme(written(""))
     assert (len(data), data.num_features, data.num_labels) == (0, 0, 0)
@@ -133,7 +126,7 @@ def test_bad_lines(written, text, message):
 @pytest.mark.parametrize("begin", ["", "\ufeff"])
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_begin_end_and_gzip(write_as, begin, end, is_packed):
-    """Byte-order marks and empty last lines are no data."""
+    """Byte-order marks, ends of lines and empty last lines are no data."""
 
     def write(name, text):
         data = (begin + text + end).encode()
@@ -142,6 +135,8 @@ def test_begin_end_and_gzip(write_as, begin, end, is_packed):
     assert_is_example(load_extreme(write("train.txt", TEXT)))
     without_sizes = load_extreme(write("a", TEXT.partition("\n")[2]))
     assert_is_example(without_sizes)
+    windows = load_extreme(write("b", TEXT.replace("\n", "\r\n")))
+    assert_is_example(windows)
     features, labels = write("x", FEATURES), write("y", LABELS)
     assert_is_example(load_extreme(features, labels=labels))
     assert_is_example(load_extreme(str(features), str(labels)))

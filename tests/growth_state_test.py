@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support.training import assert_same
 from tf_hsm import Tree, layers
 
 X = np.random.default_rng(0).normal(100, 10, [64, 8]).astype("f4")
@@ -30,11 +31,6 @@ def assert_grows_alike(model, head):
 
 def make_head(**options):
     return layers.HierarchicalSoftmax(Tree.two_level(20), **options)
-
-
-def assert_same(found, wanted):
-    for its, old in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(its, old)
 
 
 @contextlib.contextmanager

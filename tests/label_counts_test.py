@@ -10,6 +10,7 @@ from tests.support.label_tree_reference import parents
 from tf_hsm import LabelCounts
 
 TREE = tf_hsm.Tree.from_nested([0, [1, [2, 3, 4], [5, [6, 7]]], [8, 9]])
+PINNED = tf_hsm.Tree.balanced(5, 2, pinned=True)
 LABELS = np.array([[0, 3, 2], [-1, -1, -1], [7, 7, -5], [9, -1, 3], [8, 9, 1]])
 
 
@@ -50,6 +51,10 @@ def test_forms_of_labels():
         found = LabelCounts.of(TREE, labels)
         np.testing.assert_array_equal(found.rows, times * expected)
         assert found.examples == 5 * times
+    # In uint8 what pads ragged labels, -1, would be class 255.
+    tree = tf_hsm.Tree.balanced(300, 4)
+    small = LabelCounts.of(tree, tf.ragged.constant([[1], [2, 3]], tf.uint8))
+    np.testing.assert_array_equal(small.rows, by_hand(tree, [[1], [2, 3]]))
     parts = LabelCounts.of(TREE, LABELS[:2]) + LabelCounts.of(TREE, LABELS[2:])
     np.testing.assert_array_equal(parts.rows, expected)
     assert parts.examples == 5
@@ -70,23 +75,6 @@ def test_examples_without_labels(labels, examples):
     found = LabelCounts.of(TREE, labels)
     assert found.examples == examples
     assert not found.rows.any()
-
-
-def test_padding_is_no_class():
-    """In uint8 what pads ragged labels, -1, would be class 255."""
-    tree = tf_hsm.Tree.balanced(300, 4)
-    ragged = tf.ragged.constant([[1], [2, 3]], dtype=tf.uint8)
-    found = LabelCounts.of(tree, ragged)
-    np.testing.assert_array_equal(found.rows, by_hand(tree, [[1], [2, 3]]))
-
-
-def test_pinned_trees():
-    """A label tree, whom the counts are for, has none."""
-    tree = tf_hsm.Tree.balanced(5, 2, pinned=True)
-    with pytest.raises(ValueError, match="tree is pinned, but a label tree"):
-        LabelCounts.of(tree, [[1]])
-    with pytest.raises(ValueError, match="tree is pinned, but a label tree"):
-        LabelCounts.expected(tree, np.ones(5), examples=10)
 
 
 def test_expected():
@@ -147,6 +135,11 @@ def test_log_odds():
                 + LabelCounts.of(tf_hsm.Tree.two_level(10), LABELS)
             ),
             "different trees",
+        ),
+        (lambda: LabelCounts.of(PINNED, [[1]]), "pinned, but a label tree"),
+        (
+            lambda: LabelCounts.expected(PINNED, np.ones(5), examples=10),
+            "pinned, but a label tree",
         ),
     ],
 )
