@@ -10,7 +10,6 @@ import tf_hsm
 from tests.support.in_place_models import (
     FORMS,
     arguments,
-    fit,
     layers_of,
     make_model,
 )
@@ -29,8 +28,8 @@ from tests.support.resized_models import (
     COUNTS,
     FEW,
     KEEP,
-    TWO_STEPS,
     assert_same_state,
+    check_goes_on,
     data_of,
     fit_eagerly,
     of_layers,
@@ -54,28 +53,25 @@ MODEL_OPTIMIZERS = {
 both = pytest.mark.parametrize("name", ["grow", "prune"])
 
 
-def check_goes_on(model, form, change):
-    """The new model trains as the old one does where nothing has changed."""
-    old_data = data_of(form, change)
-    new_data = data_of(form, change, change.classes)
-    old_tree = head_of(model).tree
-    fit(model, old_data, **TWO_STEPS)
-    changed = change.apply(model)
-    assert_same_state(changed, model, change.rows)
-    assert head_of(changed).tree == change.tree
-    assert head_of(model).tree == old_tree
-    np.testing.assert_array_equal(
-        fit(changed, new_data, **TWO_STEPS), fit(model, old_data, **TWO_STEPS)
-    )
-    assert_same_state(changed, model, change.rows)
-    # And learns the new classes, or the merged ones.
+def check_change(model, form, name, folder=None):
+    """The new model goes on as `check_goes_on` says."""
+    change = CHANGES[name]
+    # Data to learn from: the new classes, or the merged ones.
     tokens, labels = make_data()
-    labels = change.classes[labels]
-    if change.verb == "grow":
+    labels = np.maximum(change.classes[labels], 0)
+    if name == "grow":
         labels = np.where(tokens % 3 == 1, NUM_CLASSES + tokens % 4, labels)
-    data = arguments(form, tokens, labels)
-    losses = fit(changed, data, epochs=6, batch_size=11)
-    assert losses[-1] < losses[0]
+    changed = check_goes_on(
+        model,
+        change.apply,
+        change.rows,
+        data_of(form, change),
+        # Other classes have other probabilities where one of a group goes.
+        None if name == "drop" else data_of(form, change, change.classes),
+        arguments(form, tokens, labels),
+        folder,
+    )
+    assert head_of(changed).tree == change.tree
 
 
 @pytest.mark.parametrize(
@@ -83,13 +79,14 @@ def check_goes_on(model, form, change):
     [
         ("grow", "rowwise_adagrad", FORMS[0], False),
         ("prune", "rowwise_adagrad", FORMS[0], True),
+        ("drop", "lazy_adam", FORMS[0], True),
         ("grow", "lazy_adam", FORMS[1], True),
         ("prune", "lazy_adam", FORMS[1], False),
     ],
 )
-def test_goes_on_in_place(name, rule, form, eager):
+def test_goes_on_in_place(name, rule, form, eager, tmp_path):
     model = make_model(form, rule, compiling={"run_eagerly": eager})
-    check_goes_on(model, form, CHANGES[name])
+    check_change(model, form, name, tmp_path if eager else None)
 
 
 @pytest.mark.parametrize(
@@ -99,47 +96,24 @@ def test_goes_on_in_place(name, rule, form, eager):
         ("prune", "rowwise_adagrad", "compile", True),
         ("grow", "momentum", "endpoint", True),
         ("prune", "momentum", "endpoint", False),
+        ("drop", "momentum", "endpoint", True),
         ("grow", "scaled", "compile", False),
         ("prune", "scaled", "compile", True),
         ("grow", "keras_nadam", "endpoint", True),
         ("prune", "keras_nadam", "endpoint", True),
     ],
 )
-def test_goes_on_with_the_optimizer_of_the_model(name, optimizer, form, eager):
+def test_goes_on_with_the_optimizer_of_the_model(
+    name, optimizer, form, eager, tmp_path
+):
     model = make_model(
         form,
         own=False,
         optimizer=MODEL_OPTIMIZERS[optimizer](),
         compiling={"run_eagerly": eager},
     )
-    check_goes_on(model, form, CHANGES[name])
-
-
-@pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("own, form", zip([True, False], FORMS, strict=True))
-def test_saved_model(own, form, name, tmp_path):
-    """Saved, loaded, changed, trained, saved and loaded again."""
-    change = CHANGES[name]
-    old_data = data_of(form, change)
-    new_data = data_of(form, change, change.classes)
-    eagerly = {"run_eagerly": True}
-    model = make_model(form, "lazy_adam", own, compiling=eagerly)
-    fit(model, old_data, **TWO_STEPS)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    changed = change.apply(loaded)
-    assert_same_state(changed, model, change.rows)
-    losses = fit(changed, new_data, **TWO_STEPS)
-    if name == "drop":
-        assert head_of(changed).num_classes == FEW
-    else:
-        np.testing.assert_array_equal(losses, fit(model, old_data, **TWO_STEPS))
-    changed.save(tmp_path / "changed.keras")
-    again = keras.models.load_model(tmp_path / "changed.keras")
-    assert head_of(again).tree == change.tree
-    np.testing.assert_array_equal(
-        fit(again, new_data, **TWO_STEPS), fit(changed, new_data, **TWO_STEPS)
-    )
+    is_saved = optimizer in ("rowwise_adagrad", "momentum")
+    check_change(model, form, name, tmp_path if is_saved else None)
 
 
 @both

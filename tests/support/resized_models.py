@@ -114,6 +114,43 @@ def assert_same_state(new, old, rows):
     assert num_of_rows >= 2
 
 
+def check_goes_on(model, change, rows, data, new_data, learned, folder=None):
+    """Asserts that a changed model trains as the old one where nothing changed.
+
+    Args:
+      model: a model.
+      change: a function from a model to the new one.
+      rows: see `assert_same_state`.
+      data: arguments of `fit`.
+      new_data: the same for the new model, or None if its losses are others.
+      learned: data that the new model learns.
+      folder: where to save the model and the new one; the loaded ones go on.
+
+    Returns:
+      The new model.
+    """
+    tree = getattr(head_of(model), "tree", None)
+    fit(model, data, **TWO_STEPS)
+    if folder is None:
+        changed = change(model)
+    else:
+        model.save(folder / "model.keras")
+        changed = change(keras.models.load_model(folder / "model.keras"))
+        changed.save(folder / "changed.keras")
+        changed = keras.models.load_model(folder / "changed.keras")
+        changed.run_eagerly = model.run_eagerly
+    assert_same_state(changed, model, rows)
+    assert getattr(head_of(model), "tree", None) == tree
+    if new_data is not None:
+        np.testing.assert_array_equal(
+            fit(changed, new_data, **TWO_STEPS), fit(model, data, **TWO_STEPS)
+        )
+        assert_same_state(changed, model, rows)
+    losses = fit(changed, learned, epochs=6, batch_size=11)
+    assert losses[-1] < losses[0]
+    return changed
+
+
 def fit_eagerly(model, data):
     """Makes a state to begin from, of two steps; traces nothing."""
     model.run_eagerly = True
