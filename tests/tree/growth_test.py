@@ -334,40 +334,33 @@ def test_hostile_growth(arguments, message):
         NAMED.grow(classes, **options)
 
 
+OTHER = Tree.from_counts({"the": 2, "dog": 1}).grow(2)
+
+
 @pytest.mark.parametrize(
-    "call, error, message",
+    "function, argument, error, message",
     [
-        (lambda: NAMED.rebalance([1, 2]), ValueError, "counts has 2 entries"),
-        (lambda: NAMED.rebalance([1, 2, -1]), ValueError, "class 2 is -1"),
-        (lambda: NAMED.rebalance({"dog": 2}), KeyError, "no class is named"),
-        (lambda: NAMED.rebalance({"of": -2}), ValueError, "class 1 is -2"),
-        (lambda: NAMED.rebalance({"of": 1, 0: 1}), TypeError, "a str, not 0"),
+        (NAMED.rebalance, [1, 2], ValueError, "counts has 2 entries"),
+        (NAMED.rebalance, [1, 2, -1], ValueError, "class 2 is -1"),
+        (NAMED.rebalance, {"dog": 2}, KeyError, "no class is named"),
+        (NAMED.rebalance, {"of": -2}, ValueError, "class 1 is -2"),
+        (NAMED.rebalance, {"of": 1, 0: 1}, TypeError, "is a str, not 0"),
+        (Tree.two_level(3).rebalance, {"of": 1}, ValueError, "has the key"),
         (
-            lambda: NAMED.rebalance([1, 2, 3], branching=1),
-            ValueError,
-            "branching is 1",
+            lambda k: NAMED.rebalance([1, 2, 3], branching=k),
+            *(1, ValueError, "branching is 1"),
         ),
+        (NAMED.map_rows, 7, TypeError, "before must be a tf_hsm.Tree"),
         (
-            lambda: Tree.two_level(3).rebalance({"of": 1}),
+            NAMED.map_rows,
+            Tree.two_level(4),
             ValueError,
-            "has the key 'of'; .* of a tree that has names",
+            "3 .* fewer than the 4",
         ),
-        (lambda: NAMED.map_rows(7), TypeError, "before must be a tf_hsm.Tree"),
-        (
-            lambda: NAMED.map_rows(Tree.two_level(4)),
-            ValueError,
-            "3 classes, fewer than the 4",
-        ),
-        (
-            lambda: (
-                Tree.from_counts({"the": 2, "dog": 1}).grow(2).map_rows(NAMED)
-            ),
-            ValueError,
-            "class 1 is named 'dog', but was 'of'",
-        ),
+        (OTHER.map_rows, NAMED, ValueError, "1 is named 'dog', but was 'of'"),
     ],
     ids=itertools.count(),
 )
-def test_hostile_maps(call, error, message):
+def test_hostile_maps(function, argument, error, message):
     with pytest.raises(error, match=message):
-        call()
+        function(argument)

@@ -309,19 +309,16 @@ def test_hostile_keep(keep, message):
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "keep, counts, message",
     [
-        (
-            {"keep": 2},
-            "keep asks for the 2 most frequent classes, but the tree",
-        ),
-        ({"keep": 0.5}, "keep asks for the 4 most frequent"),
-        ({"keep": 2, "counts": [1, 2]}, "counts has 2 entries; the tree has 8"),
-        ({"keep": 2, "counts": [-1] * 8}, "count of class 0 is -1"),
-        ({"keep": [0, 2], "counts": [1, 2]}, "counts has 2 entries"),
+        (2, None, "keep asks for the 2 most frequent classes, but the tree"),
+        (0.5, None, "keep asks for the 4 most frequent"),
+        (2, [1, 2], "counts has 2 entries; the tree has 8"),
+        (2, [-1] * 8, "count of class 0 is -1"),
+        ([0, 2], [1, 2], "counts has 2 entries"),
     ],
     ids=itertools.count(),
 )
-def test_hostile_counts(options, message):
+def test_hostile_counts(keep, counts, message):
     with pytest.raises(ValueError, match=message):
-        TREE.with_counts(None).prune(**options)
+        TREE.with_counts(None).prune(keep, counts=counts)
