@@ -43,21 +43,6 @@ def test_the_machine_and_its_source(capsys):
     assert "on nvidia-h100 (from its data sheet): " in text
 
 
-def test_the_default_is_what_the_package_advises(capsys):
-    """10 million classes in 24 GB: what takes it, and what does not."""
-    head = {"num_classes": "10M", "width": 300, "batch": 400, "memory": "24GB"}
-    text = run(capsys, **head)
-    assert "lazy_adam" in text.splitlines()[0]
-    assert "lazy_adam takes" in text and "optimizer=lazy_adam" not in text
-    assert text.endswith("which fits")
-    adam = run(capsys, **head, optimizer="adam").splitlines()
-    assert "adam takes" in adam[-3] and "temporary tables" in adam[-3]
-    assert "with optimizer=lazy_adam: " in adam[-2]
-    assert "optimizer=lazy_adam and head_optimizer=rowwise_adagrad" in adam[-1]
-    text = run(capsys, **head, head_optimizer="rowwise_adagrad")
-    assert "fits in 24 GB: yes" in text and " takes " not in text
-
-
 def test_several_heads(capsys):
     heads = {"heads": "full,sampled,adaptive", "corpus_tokens": "1M"}
     text = run(capsys, **BODY, **heads)

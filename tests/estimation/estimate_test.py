@@ -81,28 +81,19 @@ def test_labels_per_example():
             estimate(None, layer, labels_per_example=wrong)
 
 
-@pytest.mark.parametrize("optimizer", [None, "sgd"])
-def test_labels_per_example_of_a_softmax(optimizer):
-    """So many paths, of inputs that are repeated; of other heads none."""
+def test_labels_per_example_of_a_softmax():
+    """Examples may have none; of other heads they have one each."""
     layer = tf_hsm.layers.HierarchicalSoftmax(
-        tf_hsm.Tree.two_level(5000), several_labels=True, optimizer=optimizer
+        tf_hsm.Tree.two_level(5000), several_labels=True
     )
-    options = {"width": 8, "machine": None}
-    found = estimate(None, layer, batch=30, labels_per_example=4, **options)
-    paths = estimate(None, layer, batch=120, **options)
-    assert found.flops == paths.flops
-    assert found.parameters == paths.parameters
-    (one,), (other,) = found.parts, paths.parts
-    held = one.saved_bytes + one.forward_bytes
-    repeated = held - other.saved_bytes - other.forward_bytes
-    assert repeated == pytest.approx(120 * 8 * 4)
-    none = estimate(None, layer, batch=30, labels_per_example=0, **options)
-    assert 0 < none.flops[0] < paths.flops[0] / 100
+    found, none = (
+        estimate(None, layer, width=8, batch=30, labels_per_example=labels)
+        for labels in (4, 0)
+    )
+    assert 0 < none.flops[0] < found.flops[0] / 100
     for head in ("full", "gather", "map_fn"):
         with pytest.raises(ValueError, match="per_example is 4, but is for"):
-            estimate(
-                None, head, num_classes=50, labels_per_example=4, **options
-            )
+            estimate(None, head, num_classes=50, width=8, labels_per_example=4)
 
 
 def test_nothing_is_made():

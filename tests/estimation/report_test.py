@@ -68,6 +68,12 @@ def test_what_an_optimizer_takes():
     assert lazy.milliseconds < in_place.milliseconds + lazy.milliseconds
     assert 10 * lazy.milliseconds < adam.milliseconds
     assert lazy.slot_bytes == adam.slot_bytes > 10 * in_place.slot_bytes
+    takes, with_lazy, with_both = str(adam).splitlines()[-3:]
+    assert "  adam takes " in takes and " of temporary tables" in takes
+    assert "with optimizer=lazy_adam: " in with_lazy
+    assert " and head_optimizer=rowwise_adagrad: " in with_both
+    assert with_both.endswith(", which fits")
+    assert "lazy_adam takes" in str(estimate(None, **options))
     wanted = estimate(None, head_optimizer="rowwise_adagrad", **options)
     assert in_place.peak_bytes == wanted.peak_bytes
     assert in_place.milliseconds == wanted.milliseconds

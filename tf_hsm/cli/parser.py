@@ -20,16 +20,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(commands, name, text):
-    """Adds a command to the result of `add_subparsers`.
-
-    Args:
-      commands: of the program, or of a command with commands.
-      name: of the command.
-      text: its description, for the help.
-
-    Returns:
-      The parser of the command.
-    """
+    """Adds a command to what `add_subparsers` returned; returns its parser."""
     return commands.add_parser(
         name,
         help=text,

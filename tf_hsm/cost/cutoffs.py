@@ -94,14 +94,7 @@ def cutoffs(
 
 
 def _search(costs, num_tails, least_shortlist, bound):
-    """Returns the best cutoffs of J tails.
-
-    Args:
-      costs: `ClusterCosts`.
-      num_tails: J.
-      least_shortlist: the fewest classes in the shortlist.
-      bound: milliseconds; cutoffs that do not cost less need not be the best.
-    """
+    """Returns the best cutoffs of J tails, if they cost less than `bound`."""
     if not num_tails:
         return []
     first = least_shortlist + np.arange(num_tails)

@@ -73,15 +73,9 @@ NO_WORK = Work()
 
 
 def product(m, n, k, size, count=1, more=NO_WORK):
-    """Returns the `Work` of matrix products forward, and backward.
+    """Returns the `Work` of products `[m, k] x [k, n]` forward, and backward.
 
-    Args:
-      m: rows of the inputs.
-      n: columns of the weights.
-      k: rows of the weights.
-      size: bytes of a number.
-      count: how many there are.
-      more: `Work` beside them, once forward and twice backward.
+    The `Work` in `more` is beside them, once forward and twice backward.
     """
 
     def work(*products):

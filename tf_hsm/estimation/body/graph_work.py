@@ -39,19 +39,12 @@ _CONVOLUTIONS = {
 
 
 def count(operations, trips_of=None):
-    """Counts the `Work` of operations of a graph.
+    """Returns the `Work` of operations, and names of what was not counted.
 
     FLOPs are those that `tf.profiler` counts; of other ops with floating point
     outputs, one for each number. A loop counts as often as it runs at most; of
-    branches, the one with most FLOPs counts.
-
-    Args:
-      operations: a list of `tf.Operation`s.
-      trips_of: a dict that keeps how often loops run, for the loops of their
-        gradients.
-
-    Returns:
-      The `Work`, and a list of names of what could not be counted.
+    branches, the one with most FLOPs counts. The dict `trips_of` keeps how
+    often loops run, for the loops of their gradients.
     """
     total, uncounted = NO_WORK, []
     trips_of = {} if trips_of is None else trips_of
