@@ -381,6 +381,12 @@ def test_nan(name, kind, beam_width):
         assert np.isnan(values[2]).all()
         unspoilt = log_probs(*whole, tree)[others]
         np.testing.assert_array_equal(values[others], unspoilt)
+        for options in ({}, {"top_k": 1}, {"top_p": 0.5}):
+            draw = functools.partial(sample, tree=tree, num_samples=9, seed=1)
+            draws = draw(*arguments, **options).numpy()
+            assert (draws[2] == -1).all()
+            unspoilt = draw(*whole, **options)[others]
+            np.testing.assert_array_equal(draws[others], unspoilt)
     for k in some_k(HERE, tree):
         found = top_k(
             *arguments, tree, k, beam_width=beam_width, return_pruned=True
@@ -422,6 +428,11 @@ def test_rows_that_are_switched_off(masked):
         )
         of_labels = -tf.gather(values, [0, 1, 6], batch_dims=1)
     np.testing.assert_array_equal(np.isneginf(values), [is_off] * 3)
+    for options in ({}, {"top_k": 9}, {"top_p": 0.99999}):
+        for temperature in (0.5, 1.0, 50.0):
+            options["temperature"] = temperature
+            draws = sample(*sources, tree, 2_000, seed=1, **options)
+            assert not np.take(is_off, draws).any()
     np.testing.assert_allclose(np.exp(values).sum(1), 1, rtol=1e-6)
     for source in sources:
         np.testing.assert_allclose(

@@ -11,7 +11,8 @@ import tf_hsm
 from tests.support import label_tree_reference as reference
 from tests.support import trees
 from tests.support.pairs import all_pairs
-from tests.support.update_rules import OPTIMIZERS
+from tests.support.training import assert_near, kept_loss, states, step_from
+from tests.support.update_rules import OPTIMIZERS, built
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 # What the values below are right to, with a width of 7.
@@ -162,47 +163,57 @@ def test_shapes():
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_steps_in_place(rule, dtype):
-    """As by the gradient and the optimizer, for several steps."""
+def test_steps(rule, dtype):
+    """In place, and from the state of a loss, as by the gradient."""
     tree = trees.CATALOGUE["huffman_4ary"]()
     start = random_parameters(tree, dtype)
-    variables = [[tf.Variable(p) for p in start[:2]] for _ in range(2)]
-    optimizers = [OPTIMIZERS[rule]() for _ in range(2)]
-    for optimizer, its in zip(optimizers, variables, strict=True):
-        optimizer.build(its)
     inputs = tf.constant(start[2])
     upstream = tf.constant(np.linspace(0.5, 1.5, 9), dtype)
-    for step in range(3):
-        labels = padded(random_labels(tree, seed=step))
+
+    def in_place(variables, labels, optimizer):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             losses = tf_hsm.label_tree_train_step(
-                *variables[0],
+                *variables,
                 labels,
                 inputs,
                 tree,
-                optimizers[0],
+                optimizer,
                 loss_weights=upstream,
             )
             total = tf.reduce_sum(upstream * losses)
-        dx = tape.gradient(total, inputs)
-        found = gradients(
-            [v.numpy() for v in variables[1]] + [start[2]],
+        return losses, tape.gradient(total, inputs)
+
+    def by_gradient(variables, labels, optimizer):
+        parameters = [*(v.numpy() for v in variables), start[2]]
+        losses, *found, dx = gradients(parameters, labels, tree, upstream)
+        optimizer.apply(found, variables)
+        return losses, dx
+
+    def from_state(variables, labels, optimizer):
+        made = kept_loss(
+            variables,
             labels,
+            inputs,
             tree,
-            upstream,
+            label_sets=True,
+            ignore_classes=[-1],
         )
-        optimizers[1].apply(found[1:3], variables[1])
-        tolerance = 1e-10 if dtype == np.float64 else 1e-4
-        for one, other in zip(
-            (losses, dx, *variables[0]),
-            (found[0], found[3], *variables[1]),
-            strict=True,
-        ):
-            np.testing.assert_allclose(
-                one, other, rtol=tolerance, atol=tolerance
-            )
-    assert int(optimizers[0].iterations) == 3
+        step_from(made.state, variables, upstream, optimizer)
+        return made.loss, made.input_grads * upstream[:, np.newaxis]
+
+    results = []
+    for step in (in_place, by_gradient, from_state):
+        variables = [tf.Variable(p) for p in start[:2]]
+        optimizer = built(rule, variables)
+        found = [
+            step(variables, padded(random_labels(tree, seed=i)), optimizer)
+            for i in range(3)
+        ]
+        results.append([found, states(optimizer, variables)])
+        assert int(optimizer.iterations) == 3
+    for other in results[1:]:
+        assert_near(results[0], other, 1e-10 if dtype == np.float64 else 1e-4)
 
 
 def test_weights_of_losses():
@@ -213,8 +224,7 @@ def test_weights_of_losses():
     ends = []
     for loss_weights in (None, np.array(1 / 9), np.full(9, 1 / 9)):
         variables = [tf.Variable(p) for p in start[:2]]
-        optimizer = OPTIMIZERS["sgd"]()
-        optimizer.build(variables)
+        optimizer = built("sgd", variables)
         tf_hsm.label_tree_train_step(
             *variables,
             labels,

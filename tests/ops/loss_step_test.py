@@ -14,12 +14,10 @@ from tests.support.pairs import all_pairs
 from tests.support.places import HERE
 from tests.support.step_cases import (
     KEPT,
-    LABEL_SETS,
     check_two_steps,
     kept_state,
 )
 from tests.support.training import (
-    assert_near,
     assert_same,
     kept_loss,
     states,
@@ -32,32 +30,6 @@ from tests.support.update_rules import OPTIMIZERS, built
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 TREE = tf_hsm.Tree.balanced(90, [30, 3])
 SHAPE = 40, 17
-
-
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_label_trees(rule):
-    """As the step in place of a label tree."""
-    problem = wide_problem(TREE, SHAPE, np.float64)
-    results = []
-    for is_kept in (False, True):
-        variables = variables_of(problem)
-        optimizer = built(rule, variables)
-        arguments = LABEL_SETS, problem.inputs, TREE
-        if is_kept:
-            made = kept_loss(
-                variables, *arguments, label_sets=True, ignore_classes=[-1]
-            )
-            losses = made.loss
-            step_from(made.state, variables, problem.upstream, optimizer)
-        else:
-            losses = tf_hsm.label_tree_train_step(
-                *variables,
-                *arguments,
-                optimizer,
-                loss_weights=problem.upstream,
-            )
-        results.append([losses, *states(optimizer, variables)])
-    assert_near(*results, 1e-12)
 
 
 @pytest.mark.parametrize("name, dtype", all_pairs(list(KEPT), DTYPES))

@@ -1,7 +1,5 @@
 """The loss function beyond its values, which conformance_test checks."""
 
-import threading
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,14 +26,13 @@ def problem(seed=0, batch=64, tree=TREE):
     )
 
 
-def gradients(weights, biases, labels, inputs, **options):
-    """The loss and its gradients (dw, db, dx), through a tape."""
-    inputs = tf.convert_to_tensor(inputs)
+def gradients(weights, biases, labels, inputs):
+    """The loss and its gradients (dw, db, dx), of tensors too."""
+    sources = [weights, biases, tf.convert_to_tensor(inputs)]
     with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        losses = loss_function(weights, biases, labels, inputs, TREE, **options)
-        total = tf.reduce_sum(losses)
-    return losses, *tape.gradient(total, [weights, biases, inputs])
+        tape.watch(sources)
+        losses = loss_function(weights, biases, labels, sources[2], TREE)
+    return losses, *tape.gradient(losses, sources)
 
 
 def test_unknown_shapes():
@@ -83,20 +80,9 @@ def test_variable_beside_tensor():
         (tf.Variable(w), tf.constant(b)),
         (tf.constant(w), tf.Variable(b)),
     ]:
-        losses, dw, db, _ = gradients_of(weights, biases, y, x)
+        losses, dw, db, _ = gradients(weights, biases, y, x)
         np.testing.assert_array_equal(losses, want)
         assert dw is not None and db is not None
-
-
-def gradients_of(weights, biases, labels, inputs):
-    """Like `gradients`, watching tensors too."""
-    inputs = tf.convert_to_tensor(inputs)
-    with tf.GradientTape() as tape:
-        for parameter in (weights, biases, inputs):
-            if not isinstance(parameter, tf.Variable):
-                tape.watch(parameter)
-        losses = loss_function(weights, biases, labels, inputs, TREE)
-    return losses, *tape.gradient(losses, [weights, biases, inputs])
 
 
 def test_extreme_logits():
@@ -174,40 +160,6 @@ def test_reads_what_an_update_wrote(first_update):
     np.testing.assert_array_equal(
         after, loss_function(w.numpy(), b.numpy(), y, x, TREE)
     )
-
-
-def test_two_threads_train_one_variable():
-    """Two threads step at once without an error, and the loss falls."""
-    _, _, y, x = problem()
-    w = tf.Variable(tf.zeros((TREE.num_rows, DIM)))
-    b = tf.Variable(tf.zeros(TREE.num_rows))
-    before = float(tf.reduce_mean(loss_function(w, b, y, x, TREE)))
-    errors = []
-
-    @tf.function
-    def step():
-        with tf.GradientTape() as tape:
-            losses = loss_function(w, b, y, x, TREE)
-        dw, db = tape.gradient(losses, [w, b])
-        w.scatter_sub(tf.IndexedSlices(0.01 * dw.values, dw.indices))
-        b.scatter_sub(tf.IndexedSlices(0.01 * db.values, db.indices))
-
-    def train():
-        try:
-            for _ in range(50):
-                step()
-        except Exception as error:
-            errors.append(error)
-
-    step()
-    threads = [threading.Thread(target=train) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    after = float(tf.reduce_mean(loss_function(w, b, y, x, TREE)))
-    assert after < 0.7 * before
 
 
 def test_large_gradients_are_memory_of_their_own():

@@ -206,21 +206,6 @@ def test_other_examples_do_not_matter(options):
         assert found == want[index // 30, index % 30]
 
 
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_temperature(temperature):
-    """By a power of two nothing is rounded."""
-    problem = problem_on(HUFFMAN)
-    scaled = problem.replace(
-        weights=problem.weights / np.float32(temperature),
-        biases=problem.biases / np.float32(temperature),
-    )
-    draw = functools.partial(sample, num_samples=1000, tree=HUFFMAN, seed=1)
-    np.testing.assert_array_equal(
-        draw(*arguments_of(problem), temperature=temperature),
-        draw(*arguments_of(scaled)),
-    )
-
-
 def best_classes(probs, top_k=None, top_p=None):
     """Those that remain, and no others, as a mask."""
     with np.errstate(divide="ignore"):
@@ -365,41 +350,3 @@ def test_temperatures_beyond_float32(dtype, temperature):
     ).numpy()
     want = [1] if temperature < 1 else [0, 1, 2, 3]
     np.testing.assert_array_equal(np.unique(draws), want)
-
-
-@pytest.mark.parametrize(
-    "name, options",
-    all_pairs(trees.KINDS, [{}, {"top_k": 4}, {"top_p": 0.5}]),
-)
-def test_nan(name, options):
-    """-1 in the place of a class, for the examples that have one."""
-    tree = build(name)
-    if options.get("top_k", 0) > tree.num_classes:
-        options = {"top_k": 1}
-    weights, biases, inputs = arguments_of(problem_on(tree, 5))
-    draw = functools.partial(sample, weights, biases, seed=1, **options)
-    want = draw(inputs, tree, 20).numpy()
-    inputs[3, 1] = np.nan
-    draws = draw(inputs, tree, 20).numpy()
-    assert (draws[3] == -1).all()
-    others = [0, 1, 2, 4]
-    np.testing.assert_array_equal(draws[others], want[others])
-
-
-def test_masked_classes_are_never_drawn():
-    tree = build("two_level_7")
-    weights, biases, inputs = arguments_of(problem_on(tree))
-    biases[tree.class_rows[[1, 4]]] = -np.inf
-    for options in ({}, {"top_k": 7}, {"top_p": 0.99999}):
-        for temperature in (0.5, 1.0, 50.0):
-            draws = sample(
-                weights,
-                biases,
-                inputs,
-                tree,
-                2_000,
-                seed=1,
-                temperature=temperature,
-                **options,
-            )
-            np.testing.assert_array_equal(np.unique(draws), [0, 2, 3, 5, 6])
