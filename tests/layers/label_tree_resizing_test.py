@@ -87,32 +87,26 @@ def test_new_rows_have_the_mean_log_odds_of_their_group(name, how, use_bias):
     assert beside_old
 
 
-def test_rows_of_a_rebalanced_tree():
-    """Inner rows of labels that were apart: as if each label occurred once."""
-    head = built(CATALOGUE["random"]())
-    tree = grown_tree(head.tree, "rebalance")
-    rows = tree.map_rows(head.tree, from_top=True)
-    new = np.flatnonzero(rows < 0)
-    beside = np.isin(tree.row_groups[new], tree.row_groups[rows >= 0])
-    assert beside.any() and not np.isin(new, tree.class_rows).any()
-    once = LabelCounts.of(tree, np.arange(tree.num_classes)[:, None])
-    kernel, bias = head.grow(tree).get_weights()
-    assert not kernel[new].any()
-    np.testing.assert_allclose(bias[new], once.log_odds()[new], rtol=1e-6)
+@pytest.mark.parametrize(
+    "how, is_counted",
+    [*((how, True) for how in (*HOW, "rebalance")), ("rebalance", False)],
+)
+def test_counts_are_the_log_odds_of_new_rows(how, is_counted):
+    """The same at every input, as frequent as the labels are.
 
-
-@pytest.mark.parametrize("how", [*HOW, "rebalance"])
-def test_counts_are_the_log_odds_of_new_rows(how):
-    """The same at every input, as frequent as the labels are."""
+    Without counts, inner rows of labels that were apart have the log-odds as if
+    each label occurred once.
+    """
     head = built(CATALOGUE["random"]())
     tree = grown_tree(head.tree, how)
-    labels = np.random.default_rng(2).integers(-1, tree.num_classes, (200, 3))
+    labels = np.arange(tree.num_classes)[:, None]
+    if is_counted:
+        rng = np.random.default_rng(2)
+        labels = rng.integers(-1, tree.num_classes, (200, 3))
     counts = LabelCounts.of(tree, labels)
-    grown = head.grow(tree, counts)
+    kernel, bias = head.grow(tree, counts if is_counted else None).get_weights()
     new = np.flatnonzero(tree.map_rows(head.tree, from_top=True) < 0)
-    assert new.size
-    kernel, bias = grown.get_weights()
-    assert not kernel[new].any()
+    assert new.size and not kernel[new].any()
     np.testing.assert_allclose(bias[new], counts.log_odds()[new], rtol=1e-6)
 
 

@@ -121,17 +121,6 @@ def test_graph_holds_no_arrays_of_classes():
     assert max(sizes) < 128
 
 
-def test_initial_values():
-    """Rows are uniform in +-1 / sqrt(their width), no two matrices alike."""
-    layer = AdaptiveSoftmax(900, cutoffs=[300, 600], div_value=1)
-    layer.build([None, 64])
-    kernels = [layer.head_kernel, *layer.tail_kernels]
-    kernels = [k.numpy()[:300].ravel() for k in kernels]
-    for kernel in kernels:
-        assert 0.99 / 8 < abs(kernel).max() <= 1 / 8
-    assert abs(np.corrcoef(kernels) - np.eye(3)).max() < 0.05
-
-
 def test_automatic_cutoffs():
     """Those of the cost model, for the batch, the width and the counts."""
     counts = 1e6 / np.arange(1, 20_001) ** 1.1
