@@ -63,6 +63,8 @@ def test_products_are_those_of_the_graph(name):
     trips = {}
     counted = sum(p.flops for p in part.forward.products)
     assert counted == products(forward, trips)
+    softmaxes = [o.outputs[0].shape for o in forward if o.type == "Softmax"]
+    assert part.forward.softmax == sum(s.num_elements() for s in softmaxes)
     if "conv" not in name:  # the profiler counts padding there
         counted = sum(p.flops for p in part.backward.products)
         assert counted == products(backward, trips)
