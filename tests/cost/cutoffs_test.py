@@ -112,15 +112,19 @@ def check(ends, num_classes, least_head):
 
 
 @pytest.mark.parametrize("parts", [2, 8])
-@pytest.mark.parametrize("seed", range(40))
-def test_best_of_all_cutoffs(seed, parts, monkeypatch):
+@pytest.mark.parametrize(
+    ("tail", "seed"),
+    [("flat", seed) for seed in range(40)]
+    + [(tail, seed) for tail in ("two_level", 2, 3, 100) for seed in range(5)],
+)
+def test_best_of_all_cutoffs(tail, seed, parts, monkeypatch):
     """With few and coarse first ranges, which are then cut up."""
     monkeypatch.setattr(cost_cutoffs, "_FIRST_RANGES", parts // 2)
     monkeypatch.setattr(cost_cutoffs, "_PARTS", parts)
     rng = np.random.default_rng(seed)
     counts = random_counts(rng, int(rng.integers(3, 13)))
-    setting = draw_setting(rng)
-    batch, width, div_value, tail, model = setting
+    setting = draw_setting(rng, tail)
+    batch, width, div_value, _, model = setting
     least_head = int(rng.integers(2, counts.size))
     most = counts.size - least_head
     while most and width // div_value**most < 1:
@@ -143,28 +147,6 @@ def test_best_of_all_cutoffs(seed, parts, monkeypatch):
         assert cost == pytest.approx(least, rel=1e-9, abs=1e-30)
         costs = ClusterCosts.of(counts, batch, width, div_value, tail, model)
         assert costs.milliseconds(ends) == pytest.approx(cost, rel=1e-9)
-
-
-@pytest.mark.parametrize("tail", ["two_level", 2, 3, 100])
-@pytest.mark.parametrize("seed", range(5))
-def test_best_of_all_cutoffs_of_trees(seed, tail):
-    rng = np.random.default_rng(seed)
-    counts = random_counts(rng, int(rng.integers(4, 12)))
-    batch, width, _, tail, model = draw_setting(rng, tail)
-    setting = batch, width, 1.0, tail, model
-    ends = cutoffs(
-        counts,
-        [2, 1],
-        batch=batch,
-        width=width,
-        tail=tail,
-        min_head=2,
-        cost_model=model,
-    )
-    check(ends, counts.size, 2)
-    assert plain_cost(counts, ends, setting) == pytest.approx(
-        least_by_trying(counts, [1, 2], 2, setting), rel=1e-9, abs=1e-30
-    )
 
 
 def test_floor_keeps_the_quadrangle_inequality():
