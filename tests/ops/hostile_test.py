@@ -1,6 +1,6 @@
 """Malformed arguments of the raw ops: an error that names one, and no crash.
 
-These are chosen; `tests/fuzz` has random ones.
+These are chosen; `tests/fuzz` has random ones, and `handles_test` variables.
 """
 
 import ml_dtypes
@@ -11,24 +11,19 @@ import tensorflow as tf
 import tf_hsm
 from tests.support.random_calls import INFERENCE, small_call
 from tf_hsm.runtime.library import raw_ops
-from tf_hsm.runtime.tree_tensors import child_tensors, tree_tensors
+from tf_hsm.runtime.tree_tensors import tree_tensors
 
 INVALID = tf.errors.InvalidArgumentError
-# A handle that is no variable's is not found, or is of another type.
-ERRORS = (
-    INVALID,
-    tf.errors.FailedPreconditionError,
-    tf.errors.NotFoundError,
-)
 ON_CODES = [op for op in INFERENCE if op != "log_probs_grad"]
 MODES = ["int8", "int4"]
 TREE = tf_hsm.Tree.two_level(30)
+ROWS = TREE.num_rows
 
 
-def refused(call, message, error=INVALID, **changes):
+def refused(call, message, **changes):
     """Asserts an error of a call with other arguments, each a list."""
     call.arguments.update(changes)
-    with pytest.raises(error, match=message):
+    with pytest.raises(INVALID, match=message):
         call.run()
 
 
@@ -37,27 +32,95 @@ def on_codes(op, mode="int8"):
     return small_call(op, on_variables=True, mode=mode)
 
 
+def at(index, value):
+    """Changes one number of an array."""
+
+    def change(right):
+        right[index] = value
+        return right
+
+    return change
+
+
+# What changes one of the arguments of an op, and what the error says.
+MASK = {
+    "row_spans": TREE.row_spans,
+    "allowed_ranks": np.array([1, 7, 9, 29]),
+    "allowed_splits": np.array([0, 4]),
+}
+MASKS = [
+    ("row_spans", np.zeros([3, 2], int), "row_spans must have the shape"),
+    ("allowed_ranks", np.zeros([4, 1], int), r"the shape \[n\]"),
+    ("allowed_splits", np.array([0, 2, 4]), r"allowed_splits must .* 3 "),
+    ("allowed_splits", np.array(4), "allowed_splits must have the shape"),
+    ("allowed_splits", at(0, 1), r"splits\[0\] = 1 is outside"),
+    ("allowed_splits", at(1, 5), r"splits\[1\] = 5 is outside"),
+    (
+        *("allowed_splits", np.array([0, 2, 1, 4])),
+        r"splits\[2\] = 1 is outside \[2, 5\)",
+    ),
+    ("allowed_splits", at(1, 3), r"= 3, but there are 4 allowed"),
+    ("allowed_ranks", at(2, 4), r"ranks\[2\] = 4 .* \[7, 30\), .* ascend"),
+    ("allowed_ranks", at(3, 30), r"allowed_ranks\[3\] = 30 .* \[9, 30\)"),
+    ("allowed_ranks", at(0, -1), r"allowed_ranks\[0\] = -1 .* \[0, 30\)"),
+]
+
+
+@pytest.mark.parametrize("name, change, message", MASKS)
+def test_masks(name, change, message):
+    """Sizes and lists are checked; what a row's span says, is not."""
+    call = small_call("top_k")
+    call.arguments.update({k: [v] for k, v in MASK.items()})
+    call.run()
+    wrong = change(MASK[name].copy()) if callable(change) else change
+    refused(call, message, **{name: [wrong]})
+    refused(call, "at most one", **{k: [v, v] for k, v in MASK.items()})
+
+
+# A forest of `count` groups, whose roots are ascending from 0.
+ROOTS = [
+    (at(0, 1), r"root_groups\[0\] = 1 is outside \[0, 1\)"),
+    (at(0, -1), r"root_groups\[0\] = -1 is outside \[0, 1\)"),
+    (at(1, 0), r"root_groups\[1\] = 0 is outside \[1, {count}\)"),
+    (lambda g: at(2, g[1])(g), r"root_groups\[2\] = \d+ is outside"),
+    (at(-1, 2**62), r"root_groups\[\d+\] = 4611686018427387904 is outside"),
+    (at(1, -(2**63)), r"root_groups\[1\] = -9223372036854775808 is outside"),
+    (lambda g: g[:0], "root_groups must have at least 1 value"),
+    (lambda g: g[np.newaxis], "root_groups must have the shape"),
+    (lambda g: np.int64(0), "root_groups must have the shape"),
+]
+# Optional arguments: of the accumulator's type and the right shape.
+OPTIONAL = [
+    (lambda right: right.astype(np.float64), "{name} .*(double|float64)"),
+    (lambda right: right[:-1], "{name} must have the shape"),
+    (lambda right: right[..., np.newaxis], "{name} must have the shape"),
+]
+
+
 @pytest.mark.parametrize(
-    "op, name",
+    "op, name, rows",
     [
-        *((op, "weights") for op in (*INFERENCE, "loss")),
-        *((op, "scales") for op in ON_CODES),
+        *((op, "root_groups", ROOTS) for op in INFERENCE),
+        *((op, "root_log_probs", OPTIONAL) for op in INFERENCE),
+        ("top_k", "bounds", OPTIONAL),
     ],
 )
-def test_a_handle_of_something_else(op, name):
-    """A handle that is no variable's, or of one of another type."""
-    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
-    double = tf.Variable(np.zeros((TREE.num_rows, 1)))
-    unset = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[TREE.num_rows, 1])
-    mode = "int8" if name == "scales" else None
-    for handle in (table.resource_handle, double.handle, unset):
-        call = small_call(op, on_variables=True, mode=mode)
-        refused(call, name, ERRORS, **{name: [handle]})
-    if name == "scales":
-        held = call.variables()
-        held["scales"] = held["weights"]  # one variable for both
-        with pytest.raises(ERRORS, match="scales"):
-            call.run(held)
+def test_optional_arguments(op, name, rows):
+    """At most one of each; each value of the roots is checked."""
+    call = small_call(op, "forest_33")
+    count = len(call.arguments["group_offsets"][0]) - 1
+    assert len(call.arguments["root_groups"][0]) > 2
+    right = np.zeros(3, np.float32)
+    if name != "bounds":
+        (right,) = call.arguments[name]
+    for change, message in rows:
+        message = message.replace("{name}", name)
+        message = message.replace("{count}", str(count))
+        refused(call, message, **{name: [change(right.copy())]})
+    if name == "root_groups":
+        message = rf"root_groups\[\d+\] = {count} is outside"
+        refused(call, message, root_groups=[at(-1, count)(right.copy())])
+    refused(call, f"{name}.* at most one", **{name: [right, right]})
 
 
 @pytest.mark.parametrize("op", [*INFERENCE, "loss"])
@@ -89,113 +152,38 @@ def test_a_width_beyond_all_memory(op):
                 refused(on_codes(op), words, **none)
 
 
-@pytest.mark.parametrize("op", ["top_k", "sample"])
-def test_a_group_below_two_rows(op):
+@pytest.mark.parametrize(
+    "op, changes",
+    [
+        (
+            "top_k",
+            {
+                "k": [np.array(5)],
+                "beam_width": [np.array(0)],
+                **{name: [] for name in ("bounds", *MASK)},
+            },
+        ),
+        (
+            "sample",
+            {"top_k": [np.array(0)], "top_p": [np.array(0.9)]},
+        ),
+    ],
+)
+def test_a_group_below_two_rows(op, changes):
     """No tree: a search of one would meet the last group 2^11 times."""
     groups = 12
     below = np.repeat(np.arange(1, groups + 1), 2)
     below[-2:] = -1, -2
-    call = small_call(op)
-    call.arguments.update(
-        weights=[np.zeros([2 * groups, 1], np.float32)],
+    refused(
+        small_call(op),
+        "row_below",
+        weights=[np.zeros([2 * groups, 4], np.float32)],
         biases=[np.zeros(2 * groups, np.float32)],
-        inputs=[np.zeros([1, 1], np.float32)],
         group_offsets=[np.arange(0, 2 * groups + 1, 2)],
         row_below=[below],
         root_log_probs=[],
+        **changes,
     )
-    if op == "top_k":
-        call.arguments.update(
-            k=[np.array(5)],
-            beam_width=[np.array(0)],
-            bounds=[],
-            row_spans=[],
-            allowed_ranks=[],
-            allowed_splits=[],
-        )
-    else:
-        call.arguments.update(
-            num_samples=[np.array(1)],
-            temperature=[np.array(1.0)],
-            top_k=[np.array(0)],
-            top_p=[np.array(0.9)],
-        )
-    refused(call, "row_below")
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"row_spans": np.zeros([3, 2], int)}, "row_spans must have the shape"),
-        ({"allowed_ranks": np.zeros([4, 1], int)}, r"the shape \[n\]"),
-        (
-            {"allowed_splits": np.array([0, 2, 4])},
-            r"allowed_splits must .* 3 ",
-        ),
-        ({"allowed_splits": np.array(4)}, "allowed_splits must have the shape"),
-        ({"allowed_splits": np.array([1, 4])}, r"splits\[0\] = 1 is outside"),
-        ({"allowed_splits": np.array([0, 5])}, r"splits\[1\] = 5 is outside"),
-        (
-            {"allowed_splits": np.array([0, 2, 1, 4])},
-            r"splits\[2\] = 1 is outside \[2, 5\)",
-        ),
-        ({"allowed_splits": np.array([0, 3])}, r"= 3, but there are 4 allowed"),
-        (
-            {"allowed_ranks": np.array([1, 7, 4, 29])},
-            r"allowed_ranks\[2\] = 4 is outside \[7, 30\), .* ascend",
-        ),
-        (
-            {"allowed_ranks": np.array([1, 7, 9, 30])},
-            r"allowed_ranks\[3\] = 30 is outside \[9, 30\)",
-        ),
-        (
-            {"allowed_ranks": np.array([-1, 7, 9, 29])},
-            r"allowed_ranks\[0\] = -1 is outside \[0, 30\)",
-        ),
-    ],
-)
-def test_masks(changes, message):
-    """Sizes and lists are checked; what a row's span says, is not."""
-    call = small_call("top_k")
-    right = {
-        "row_spans": TREE.row_spans,
-        "allowed_ranks": np.array([1, 7, 9, 29]),
-        "allowed_splits": np.array([0, 4]),
-    }
-    call.arguments.update({k: [v] for k, v in right.items()})
-    call.run()
-    refused(call, message, **{k: [v] for k, v in changes.items()})
-    refused(call, "at most one", **{k: [v, v] for k, v in right.items()})
-
-
-@pytest.mark.parametrize("op", INFERENCE)
-def test_root_groups(op):
-    """Each value is checked: ascending from 0, and groups."""
-    call = small_call(op, "forest_33")
-    (groups,) = call.arguments["root_groups"]
-    count = len(call.arguments["group_offsets"][0]) - 1
-    assert len(groups) > 2
-    for index, value, message in [
-        (0, 1, r"root_groups\[0\] = 1 is outside \[0, 1\)"),
-        (0, -1, r"root_groups\[0\] = -1 is outside \[0, 1\)"),
-        (1, 0, rf"root_groups\[1\] = 0 is outside \[1, {count}\)"),
-        (2, groups[1], rf"root_groups\[2\] = {groups[1]} is outside"),
-        (-1, count, rf"root_groups\[\d+\] = {count} is outside"),
-        (-1, 2**62, r"root_groups\[\d+\] = 4611686018427387904 is outside"),
-        (1, -(2**63), r"root_groups\[1\] = -9223372036854775808 is outside"),
-    ]:
-        wrong = groups.copy()
-        wrong[index] = value
-        call.arguments["root_groups"] = [wrong]
-        refused(call, message)
-    for wrong, message in [
-        ([groups[:0]], "root_groups must have at least 1 value"),
-        ([groups[np.newaxis]], "root_groups must have the shape"),
-        ([np.int64(0)], "root_groups must have the shape"),
-        ([groups, groups], "root_groups.* at most one"),
-    ]:
-        call.arguments["root_groups"] = wrong
-        refused(call, message)
 
 
 def test_groups_that_are_no_roots():
@@ -215,25 +203,6 @@ def test_groups_that_are_no_roots():
         starts = np.zeros([3, len(wrong)], np.float32)
         call.arguments["root_log_probs"] = [starts]
         refused(call, message)
-
-
-@pytest.mark.parametrize("op", INFERENCE)
-def test_optional_arguments(op):
-    """At most one of each, of the accumulator's type and the right shape."""
-    names = ["root_log_probs"] + ["bounds"] * (op == "top_k")
-    for name in names:
-        call = small_call(op, "forest_33")
-        right = np.zeros(3, np.float32)
-        if name == "root_log_probs":
-            right = call.arguments[name][0]
-        for wrong, message in [
-            ([right.astype(np.float64)], f"{name} .*(double|float64)"),
-            ([right[:-1]], f"{name} must have the shape"),
-            ([right[..., np.newaxis]], f"{name} must have the shape"),
-            ([right, right], f"{name}.* at most one"),
-        ]:
-            call.arguments[name] = wrong
-            refused(call, message)
 
 
 def test_a_group_that_is_no_root():
@@ -324,90 +293,60 @@ def test_roots_where_labels_are_rows(tree, outcomes):
     assert found == outcomes
 
 
-def test_too_many_roots():
+@pytest.mark.parametrize("count", [1000, 1])
+def test_too_many_roots(count):
     """As many classes as there cannot be."""
     call = small_call("loss", "forest_33")
-    rows = call.arguments["class_rows"][0]
-    for name in ("class_rows", "class_ranks"):
-        call.arguments[name] = [np.zeros(1000, np.int64)]
-    refused(call, "class_rows must have from .* but has 1000")
-    for name in ("class_rows", "class_ranks"):
-        call.arguments[name] = [rows[:1]]
-    refused(call, "class_rows must have from .* but has 1 ")
+    rows = [np.resize(call.arguments["class_rows"][0], count)]
+    message = f"class_rows must have from .* but has {count} "
+    refused(call, message, class_rows=rows, class_ranks=rows)
 
 
-def outputs(call):
-    found = call.run()
-    found = found if isinstance(found, tuple) else (found,)
-    return [np.asarray(each) for each in found]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("op", ON_CODES)
-def test_shapes_of_scales(op, mode):
-    rows, blocks = on_codes(op, mode).arguments["scales"][0].shape
-    assert (rows, blocks) == (TREE.num_rows, 1)
-    for shape in (
-        (),
-        (rows,),
-        (blocks,),
-        (0, blocks),
-        (rows - 1, blocks),
-        (rows + 1, blocks),
-        (blocks, rows),
-        (rows, 0),
-        (rows, 2),
-        (rows, 4),
-        (rows, blocks, 1),
-        (1, rows, blocks),
-        (0, 2**31),
-        (0, 2**50),
-        (2**40, 0),
-        (2**50, 0),
-    ):
-        for zeros in (np.zeros(shape, np.float32), tf.zeros(shape)):
-            refused(on_codes(op, mode), "scales", scales=[zeros])
+SHAPES = [
+    *((), (ROWS,), (1,), (0, 1), (ROWS - 1, 1), (ROWS + 1, 1), (1, ROWS)),
+    *((ROWS, 0), (ROWS, 2), (ROWS, 4), (ROWS, 1, 1), (1, ROWS, 1)),
+    *((0, 2**31), (0, 2**50), (2**40, 0), (2**50, 0)),
+]
 
 
 @pytest.mark.parametrize("op", ON_CODES)
-def test_types_of_scales_and_codes(op):
+def test_scales_and_codes(op):
+    """Of other shapes and types, and one without the other."""
+    for mode in MODES:
+        (scales,) = on_codes(op, mode).arguments["scales"]
+        assert scales.shape == (ROWS, 1)
+        for shape in SHAPES:
+            for zeros in (np.zeros(shape, np.float32), tf.zeros(shape)):
+                refused(on_codes(op, mode), "scales", scales=[zeros])
+    floats = [np.float64, np.float16, ml_dtypes.bfloat16, np.complex64]
+    integers = [np.int32, np.bool_]
     for name, dtypes, message in (
-        (
-            "scales",
-            [
-                *(np.float64, np.float16, ml_dtypes.bfloat16, np.int8),
-                *(np.int32, np.bool_, np.complex64, np.str_),
-            ],
-            "scales",
-        ),
+        ("scales", [*floats, *integers, np.int8, np.str_], "scales"),
         (
             "weights",
             [np.float32, np.float64, np.int16, np.int64, np.bool_],
             "weights with scales must be int8 or uint8",
         ),
     ):
+        (right,) = on_codes(op).arguments[name]
         for dtype in dtypes:
-            call = on_codes(op)
-            shape = call.arguments[name][0].shape
-            refused(
-                call, message, **{name: [np.ones(shape, "i1").astype(dtype)]}
-            )
+            wrong = np.ones(right.shape, "i1").astype(dtype)
+            refused(on_codes(op), message, **{name: [wrong]})
     for dtype in (tf.float64, tf.bfloat16, tf.half):
         call = on_codes(op)
         call.attributes["T"] = dtype
-        refused(call, "")
-
-
-@pytest.mark.parametrize("op", ON_CODES)
-def test_codes_without_scales_and_scales_without_codes(op):
-    call = on_codes(op)
-    scales = call.arguments["scales"]
-    refused(call, "weights", scales=[])
-    refused(call, "scales", scales=scales * 2)
-    given = [tf.constant(np.asarray(scales[0]))]
+        refused(call, ".")
+    refused(on_codes(op), "weights", scales=[])
+    refused(on_codes(op), "scales", scales=[scales, scales])
     for on_variables in (True, False):
-        floats = small_call(op, on_variables=on_variables)
-        refused(floats, "scales", scales=given)
+        call = small_call(op, on_variables=on_variables)
+        refused(call, "scales", scales=[tf.constant(np.asarray(scales))])
+
+
+def outputs(call):
+    found = call.run()
+    found = found if isinstance(found, tuple) else (found,)
+    return [np.asarray(each) for each in found]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -435,15 +374,10 @@ def test_values_of_scales(op, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rows_of_no_width(mode):
-    rows = tf_hsm.quantize_rows(np.zeros([TREE.num_rows, 0], np.float32), mode)
-    found = tf_hsm.hierarchical_softmax_log_probs(
-        rows, None, np.zeros([2, 0], np.float32), TREE
-    )
-    expected = tf_hsm.hierarchical_softmax_log_probs(
-        np.zeros([TREE.num_rows, 0], np.float32),
-        None,
-        np.zeros([2, 0], "f4"),
-        TREE,
+    weights, inputs = (np.zeros([n, 0], np.float32) for n in (ROWS, 2))
+    found, expected = (
+        tf_hsm.hierarchical_softmax_log_probs(rows, None, inputs, TREE)
+        for rows in (tf_hsm.quantize_rows(weights, mode), weights)
     )
     np.testing.assert_array_equal(found, expected)
 
@@ -472,31 +406,13 @@ def test_blocks_of_a_wide_row(mode):
                 ask()
 
 
-def test_groups_of_pinned_trees_that_are_no_pairs():
+@pytest.mark.parametrize("op", ["loss", "log_probs"])
+def test_groups_of_pinned_trees_that_are_no_pairs(op):
     """The raw ops look at the groups on the way."""
-    # As many rows as two pairs have, but 3 and 1 of them.
-    tree = tf_hsm.Tree.from_nested([[0], 1, 2])
-    given = {
-        "weights": np.zeros([2, 3], np.float32),
-        "biases": [],
-        "inputs": np.zeros([1, 3], np.float32),
-        "Taccumulator": tf.float32,
-        "pinned": True,
-    }
-    with pytest.raises(INVALID, match="pinned tree"):
-        raw_ops.tf_hsm_loss(
-            labels=np.array([0]),
-            smoothing_prior=[],
-            **given,
-            **tree_tensors(tree)._asdict(),
-        )
-    down = child_tensors(tree)
-    with pytest.raises(INVALID, match="pinned tree"):
-        raw_ops.tf_hsm_log_probs(
-            group_offsets=down.group_offsets,
-            row_below=down.row_below,
-            root_groups=[],
-            root_log_probs=[],
-            scales=[],
-            **given,
-        )
+    call = small_call(op, "pinned_9")
+    offsets = call.arguments["group_offsets"][0].copy()
+    offsets[-2] -= 1
+    if op == "loss":
+        last = call.arguments["class_rows"][0].argmax()
+        call.arguments["labels"] = [np.full(3, last)]
+    refused(call, "pinned tree", group_offsets=[offsets])

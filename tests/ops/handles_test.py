@@ -1,4 +1,4 @@
-"""Variables and numbers that the raw ops of steps are given, one at a time."""
+"""Variables and numbers that the raw ops are given, one at a time."""
 
 import functools
 import itertools
@@ -10,15 +10,22 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import oracle
 from tests.support.op_calls import PARAMETERS
-from tests.support.random_calls import RULES, STEPS, small_call
+from tests.support.random_calls import INFERENCE, RULES, STEPS, small_call
 from tests.support.training import assert_same
 
-ERRORS = (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError)
+# A handle that is no variable's is not found, or is of another type.
+ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.NotFoundError,
+)
+# The ops that read variables; all but one also read scales and codes.
+READERS = (*INFERENCE, "loss", "label_tree_loss", "loss_grad")
 # What stands in place of a variable, and words of the error.
 KINDS = {
     "unset": (lambda array: None, "without a value"),
-    "integers": (lambda array: np.zeros(array.shape, np.int32), "must be f"),
-    "doubles": (lambda array: np.zeros(array.shape), "must be float"),
+    "integers": (lambda array: np.zeros(array.shape, np.int32), "must be"),
+    "doubles": (lambda array: np.zeros(array.shape), "must be"),
     "a_row_less": (lambda array: array[1:], ""),
     "a_dimension_more": (lambda array: array[..., np.newaxis], ""),
     "no_dimension": (lambda array: np.zeros([], np.float32), ""),
@@ -27,11 +34,18 @@ KINDS = {
 
 @functools.cache
 def call_of(op):
-    """A call for Adam, with biases if the op takes any."""
+    """A call for Adam, with biases if the op takes any, or on codes."""
+    mode = "int8" if op in INFERENCE and op != "log_probs_grad" else None
     for seed in itertools.count():
-        call = small_call(op, on_variables=True, seed=seed)
-        biases = call.arguments.get("biases", True)
-        if call.attributes["rule"] == "adam" and biases:
+        call = small_call(op, on_variables=True, seed=seed, mode=mode)
+        has_variables = all(
+            isinstance(value, np.ndarray)
+            for name in ("biases", "scales")
+            for value in call.arguments.get(name, [])
+        )
+        has_biases = call.arguments.get("biases", True)
+        is_adam = call.attributes.get("rule", "adam") == "adam"
+        if is_adam and has_variables and has_biases:
             return call
 
 
@@ -45,14 +59,14 @@ def places(op):
     }
 
 
-PLACES = [(op, place) for op in STEPS for place in places(op)]
+PLACES = [(op, place) for op in STEPS + READERS for place in places(op)]
 
 
 def check_fails(op, match, put=(), attributes=(), **changes):
     """Asserts an error that starts with a name, and that nothing changed.
 
     Args:
-        op: One of STEPS.
+        op: One of STEPS or READERS.
         match: How the error begins, or several.
         put: Handles, or variables, by the places that they take.
         attributes: Other attributes.
@@ -113,7 +127,7 @@ def test_a_handle_of_something_else(op, place):
     variable = tf.Variable(call_of(op).arguments[name][at])
     two = tf.stack([variable.handle] * 2)
     check_fails(op, f"{place} must be one variable", {place: two})
-    if place == "biases":
+    if place == "biases" and op in STEPS:
         check_fails(op, "biases must be a var", {place: variable.read_value()})
 
 
