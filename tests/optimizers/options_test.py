@@ -1,18 +1,11 @@
 """What Keras' base class does around a rule, for sparse gradients."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.models import (
-    compile_form,
-    head_of,
-    make_data,
-    train_graph,
-)
+from tests.support.optimizers_reference import OURS
 from tf_hsm import optimizers
 
 N, WIDTH = 1009, 3
@@ -20,21 +13,12 @@ ROWS = np.array([5, 2, 5, 7, 2, 5])
 VALUES = np.random.default_rng(0).normal(size=(6, WIDTH)).astype(np.float32)
 CLIPS = [{"clipnorm": 0.5}, {"global_clipnorm": 0.5}, {"clipvalue": 0.7}]
 
-ALL = {
-    "sgd": optimizers.SGD,
-    "nesterov": functools.partial(optimizers.SGD, momentum=0.9, nesterov=True),
-    "adagrad": optimizers.Adagrad,
-    "rowwise_adagrad": optimizers.RowwiseAdagrad,
-    "amsgrad": functools.partial(optimizers.LazyAdam, amsgrad=True),
-    "rmsprop": functools.partial(
-        optimizers.RMSprop, momentum=0.8, centered=True
-    ),
-    "lion": optimizers.Lion,
-}
+RULES = (
+    *("sgd", "nesterov", "adagrad", "rowwise_adagrad", "amsgrad", "lion"),
+    "rmsprop_centered_momentum",
+)
 every_optimizer = pytest.mark.parametrize(
-    "make",
-    [functools.partial(make, 0.1) for make in ALL.values()],
-    ids=ALL.keys(),
+    "make", [OURS[rule] for rule in RULES], ids=RULES
 )
 
 
@@ -101,22 +85,6 @@ def test_weight_decay_of_touched_rows(make):
         )
 
 
-@pytest.mark.parametrize("gradient", [sparse, dense])
-def test_exclude_from_weight_decay(gradient):
-    variables = [table(name="one"), table(name="bias"), table(name="three")]
-    optimizer = optimizers.SGD(1.0, weight_decay=0.25)
-    optimizer.exclude_from_weight_decay(
-        var_list=[variables[2]], var_names=["bias"]
-    )
-    starts = [v.numpy() for v in variables]
-    optimizer.apply([gradient()] * 3, variables)
-    plain = starts[0] - dense().numpy()
-    np.testing.assert_array_equal(variables[1].numpy(), plain)
-    np.testing.assert_array_equal(variables[2].numpy(), plain)
-    moved = variables[0].numpy()[ROWS] - plain[ROWS]
-    np.testing.assert_allclose(moved, -0.25 * starts[0][ROWS], atol=1e-6)
-
-
 REFUSED = [
     ({"use_ema": True}, {}, "use_ema"),
     ({"gradient_accumulation_steps": 2}, {}, "gradient_accumulation_steps"),
@@ -159,11 +127,7 @@ CONSTRAINTS = [
 
 @pytest.mark.parametrize(
     "make, constraint",
-    [
-        (functools.partial(make, 0.1), constraint)
-        for make in ALL.values()
-        for constraint in CONSTRAINTS
-    ],
+    [(OURS[rule], constraint) for rule in RULES for constraint in CONSTRAINTS],
 )
 def test_constraints_are_applied_to_touched_rows(make, constraint):
     """After each step, once to rows that repeat; to dense gradients as ever."""
@@ -294,16 +258,16 @@ def as_slices(values, rows):
 
 @pytest.mark.parametrize(
     "make, options",
-    [(make, {}) for make in ALL.values()]
+    [(OURS[rule], {}) for rule in RULES]
     # What the options do comes before the rule, whichever it is.
     + [
-        (make, options)
-        for make in (optimizers.Adagrad, ALL["amsgrad"])
+        (OURS[rule], options)
+        for rule in ("adagrad", "amsgrad")
         for options in (*CLIPS, {"loss_scale_factor": 2.0})
     ],
 )
 def test_a_step_makes_nothing_as_large_as_the_table(make, options):
-    optimizer = make(0.1, weight_decay=0.1, **options)
+    optimizer = make(weight_decay=0.1, **options)
     assert not as_large_as((N, WIDTH), step_graph(optimizer, as_slices))
 
 
@@ -321,34 +285,3 @@ def test_what_is_as_large_as_the_table_would_be_found():
     assert as_large_as((N, WIDTH), step_graph(stock, as_slices))
     stock = keras.optimizers.LossScaleOptimizer(optimizers.SGD(0.1))
     assert "Fill" in as_large_as((N, WIDTH), step_graph(stock, as_slices))
-
-
-def test_fit_makes_nothing_as_large_as_the_kernel():
-    tokens, labels = make_data()
-    found = []
-    for make in (optimizers.Adagrad, keras.optimizers.Adagrad):
-        model = compile_form(make(0.1), {"run_eagerly": True})
-        model.train_on_batch(tokens, labels)  # makes all variables
-        shape = tuple(head_of(model).kernel.shape)
-        found.append(as_large_as(shape, train_graph(model, tokens, labels)))
-    assert not found[0] and found[1]
-
-
-@every_optimizer
-def test_a_variable_that_is_used_twice(make):
-    """The tape puts the slices of both uses together, rows repeated."""
-    together, summed = table(), table()
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(tf.gather(together.value, ROWS) * VALUES)
-        loss += tf.reduce_sum(tf.gather(together.value, ROWS[::-1]) * VALUES)
-    (gradient,) = tape.gradient(loss, [together.value])
-    assert isinstance(gradient, tf.IndexedSlices)
-    assert gradient.indices.shape[0] == 2 * len(ROWS)
-    make().apply([gradient], [together])
-    expected = np.zeros([N, WIDTH], np.float32)
-    np.add.at(expected, ROWS, VALUES + VALUES[::-1])
-    rows = np.unique(ROWS)
-    make().apply(
-        [as_slices(tf.constant(expected[rows]), tf.constant(rows))], [summed]
-    )
-    np.testing.assert_allclose(together.numpy(), summed.numpy(), rtol=1e-5)
