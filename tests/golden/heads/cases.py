@@ -33,28 +33,6 @@ HEADS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A model and its labels.
-
-    Attributes:
-        head: A function that returns the head.
-        body: A function of `bodies`, from the head to a model.
-        optimizer: A function that returns the model's optimizer.
-        labels: A function that returns the labels. It takes a random generator
-            and the shape of the inputs without their last dimension.
-        nodes: Whether labels are rows of the tree.
-        eager: Whether the model trains without a graph, which is faster.
-    """
-
-    head: Callable
-    body: Callable
-    optimizer: Callable
-    labels: Callable
-    nodes: bool = False
-    eager: bool = True
-
-
 def make_model(name):
     """Returns the compiled model of a case, not trained."""
     case = CASES[name]
@@ -162,18 +140,34 @@ def sgd():
     return SGD(learning_rate=0.1)
 
 
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model and its labels.
+
+    Attributes:
+        head: A function that returns the head.
+        body: A function of `bodies`, from the head to a model.
+        optimizer: A function that returns the model's optimizer.
+        labels: A function that returns the labels. It takes a random generator
+            and the shape of the inputs without their last dimension.
+        nodes: Whether labels are rows of the tree.
+        eager: Whether the model trains without a graph, which is faster.
+    """
+
+    head: Callable
+    body: Callable = bodies.vectors
+    optimizer: Callable = adam
+    labels: Callable = classes
+    nodes: bool = False
+    eager: bool = True
+
+
 TREE = Tree.huffman(COUNTS, branching=3).with_counts(None)
 CASES = {
     "hierarchical_adam": Case(
-        _hierarchical(ignore_class=-1), bodies.tokens, adam, classes_or_none
+        _hierarchical(ignore_class=-1), bodies.tokens, labels=classes_or_none
     ),
-    "hierarchical_own": Case(
-        _hierarchical(optimizer=rowwise),
-        bodies.vectors,
-        adam,
-        classes,
-        eager=False,
-    ),
+    "hierarchical_own": Case(_hierarchical(optimizer=rowwise), eager=False),
     "hierarchical_smoothed": Case(
         _hierarchical(
             label_smoothing=0.1,
@@ -183,9 +177,7 @@ CASES = {
             kernel_constraint=keras.constraints.MaxNorm(1.2, axis=1),
             bias_constraint=keras.constraints.NonNeg(),
         ),
-        bodies.vectors,
-        adagrad,
-        classes,
+        optimizer=adagrad,
     ),
     "hierarchical_weighted": Case(
         _hierarchical(
@@ -193,73 +185,51 @@ CASES = {
         ),
         bodies.endpoint,
         sgd,
-        classes,
     ),
     "hierarchical_nodes": Case(
         _hierarchical(node_labels=True),
-        bodies.vectors,
-        rowwise,
-        rows,
+        optimizer=rowwise,
+        labels=rows,
         nodes=True,
     ),
     "hierarchical_several": Case(
         _hierarchical(several_labels=True, class_weights=COUNTS / 10),
-        bodies.vectors,
-        adam,
-        label_sets,
+        labels=label_sets,
     ),
     "hierarchical_pinned": Case(
-        _hierarchical(Tree.huffman(COUNTS, pinned=True), use_bias=False),
-        bodies.vectors,
-        adam,
-        classes,
+        _hierarchical(Tree.huffman(COUNTS, pinned=True), use_bias=False)
     ),
     "hierarchical_devices": Case(
         _hierarchical(devices=["CPU:0", "CPU:0"], optimizer=adam),
-        bodies.vectors,
-        sgd,
-        classes,
+        optimizer=sgd,
     ),
     "hierarchical_bfloat16": Case(
         _hierarchical(
             dtype="bfloat16", optimizer=adam, stochastic_rounding=True, seed=5
         ),
-        bodies.vectors,
-        sgd,
-        classes,
+        optimizer=sgd,
     ),
     "adaptive_own": Case(
         _adaptive(counts=COUNTS, tail=["flat", 3], optimizer=adagrad),
-        bodies.vectors,
-        sgd,
-        classes,
+        optimizer=sgd,
     ),
     "adaptive_embed": Case(
         _adaptive(width=WIDTH, use_bias="head", ignore_class=-1),
         bodies.tied,
-        adam,
-        classes_or_none,
+        labels=classes_or_none,
     ),
     "adaptive_embed_own": Case(
-        _adaptive(width=WIDTH, counts=COUNTS, optimizer=rowwise),
-        bodies.tied,
-        adam,
-        classes,
+        _adaptive(width=WIDTH, counts=COUNTS, optimizer=rowwise), bodies.tied
     ),
     "embedding_own": Case(
-        _embedding(optimizer=rowwise, combiner="sum"), bodies.bags, sgd, classes
+        _embedding(optimizer=rowwise, combiner="sum"), bodies.bags, sgd
     ),
-    "embedding_gradients": Case(_embedding(), bodies.bags, adam, classes),
+    "embedding_gradients": Case(_embedding(), bodies.bags),
     "label_tree_own": Case(
-        _label_tree(optimizer=adagrad), bodies.vectors, sgd, label_sets
+        _label_tree(optimizer=adagrad), optimizer=sgd, labels=label_sets
     ),
-    "label_tree_gradients": Case(
-        _label_tree(), bodies.vectors, adam, label_sets
-    ),
+    "label_tree_gradients": Case(_label_tree(), labels=label_sets),
     "sampled_counts": Case(
-        _sampled(num_sampled=9, sampler="counts", counts=COUNTS, seed=6),
-        bodies.vectors,
-        adam,
-        classes,
+        _sampled(num_sampled=9, sampler="counts", counts=COUNTS, seed=6)
     ),
 }
