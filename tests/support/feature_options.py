@@ -135,34 +135,9 @@ def constraints(name):
 
 
 def pinned_trees(name):
-    """A pinned tree has one row of weights for each group."""
-    if name == "AdaptiveSoftmax":
-        trees = [Tree.balanced(9, 2).pin(), Tree.balanced(16, 2).pin()]
-        head = built(name, tail=trees)
-        kernels = head.tail_kernels
-    else:
-        trees = [Tree.huffman(COUNTS, pinned=True)]
-        head = built(name, tree=trees[0])
-        kernels = [head.kernel]
-    for tree, kernel in zip(trees, kernels, strict=True):
-        assert kernel.shape[0] == tree.num_groups < tree.num_rows
-    total = np.exp(head.log_probs(inputs(name))).sum(1)
-    np.testing.assert_allclose(total, 1, rtol=1e-4)
-
-
-def devices(name):
-    """Rows lie in several variables, on devices that must be there."""
-    head = built(name, devices=["CPU:0", "CPU:0"])
-    kernels = [v for v in head.row_variables() if len(v.shape) == 2]
-    assert len(kernels) > 1
-    total = np.exp(head.log_probs(inputs(name))).sum(1)
-    np.testing.assert_allclose(total, 1, rtol=1e-4)
-    try:
-        built(name, devices=["CPU:0", "GPU:99"])
-    except ValueError as error:
-        assert "GPU:99" in str(error)
-        return
-    raise AssertionError("a device that is not there is not missed")
+    trees = [Tree.balanced(9, 2).pin(), Tree.balanced(16, 2).pin()]
+    options = {"tree": Tree.huffman(COUNTS, pinned=True)}
+    losses(name, **{"tail": trees} if name == "AdaptiveSoftmax" else options)
 
 
 def tied(name):
@@ -197,7 +172,7 @@ FEATURES = {
     "regularizers": regularizers,
     "constraints": constraints,
     "pinned trees": pinned_trees,
-    "`devices`": devices,
+    "`devices`": _taken(devices=["CPU:0", "CPU:0"]),
     "`tied_to` an `Embedding`": tied,
     "bfloat16 weights": sixteen_bits,
 }
