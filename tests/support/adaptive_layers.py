@@ -27,26 +27,32 @@ LAYERS = {
         },
     ),
     "permuted": (40, {"cutoffs": [5, 9, 21], "counts": COUNTS, "div_value": 2}),
+    "tail_of_one": (9, {"cutoffs": [4, 8], "div_value": 2}),
+    "width_1": (17, {"cutoffs": [6], "div_value": 12}),
+    "no_bias": (40, {"cutoffs": [5, 9, 21], "use_bias": False, "div_value": 2}),
+    "branching": (40, {"cutoffs": [5], "tail": np.int64(3)}),
+    "several_trees": (
+        40,
+        {
+            "cutoffs": [5, 9, 21],
+            "div_value": 2,
+            "tail": [Tree.huffman([9, 1, 5, 3], branching=2), "flat", 3],
+        },
+    ),
 }
 SOME = ["flat_softmax", "narrow", "trees", "permuted"]
 
 
 def make(name="permuted", **options):
-    """One of LAYERS; see `made`."""
+    """One of LAYERS, for inputs 12 wide, with random weights."""
     num_classes, own = LAYERS[name]
-    return made(num_classes, **{**own, **options})
-
-
-def made(num_classes, seed=0, **options):
-    """A layer for inputs 12 wide, with random weights."""
-    options = {"div_value": 3, "width": 12, **options}
+    options = {"div_value": 3, "width": 12, **own, **options}
     layer = AdaptiveSoftmax(num_classes, **options)
     layer.build([None, 12])
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for variable in layer.weights:
-        if variable is layer.in_place.anchor:
-            continue
-        variable.assign(0.7 * rng.normal(size=variable.shape))
+        if variable is not layer.in_place.anchor:
+            variable.assign(0.7 * rng.normal(size=variable.shape))
     return layer
 
 

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tests.support.adaptive_layers import SOME, assert_close, make, ranks_of
 from tests.support.in_place_models import (
     assert_goes_on,
+    make_adaptive,
     own_variables,
-    same_start,
 )
-from tests.support.models import NUM_CLASSES, STEPS, head_of, make_data, train
+from tests.support.models import STEPS, make_data, train
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
@@ -69,26 +69,6 @@ def test_unknown_width():
         AdaptiveSoftmax(9, cutoffs=[3], name="other")(
             keras.Input([5]), embed=True
         )
-
-
-def tied_model(rule, own=True, compiling=None, cutoffs=(4, 11), **options):
-    """Predicts tokens from tokens, through one matrix of vectors."""
-    head = AdaptiveSoftmax(
-        NUM_CLASSES,
-        cutoffs=list(cutoffs),
-        div_value=2,
-        counts=np.arange(NUM_CLASSES) * 7 % 11,
-        width=8,
-        tail=3,
-        optimizer=OPTIMIZERS[rule]() if own else None,
-        name="words",
-        **options,
-    )
-    tokens = keras.Input([STEPS], dtype="int32")
-    hidden = keras.layers.Dense(8, "tanh")(head(tokens, embed=True))
-    model = keras.Model(tokens, head(hidden))
-    model.compile(OPTIMIZERS[rule](), loss=head.loss, **(compiling or {}))
-    return model
 
 
 def loss_and_gradients(layer, body, tokens, labels):
@@ -166,30 +146,19 @@ def test_both_steps(rule, dtype, cutoffs):
         assert int(own.optimizer.iterations) == number + 1
 
 
-@pytest.mark.parametrize(
-    "cutoffs, compiling", [((), None), ((4,), {"run_eagerly": True})]
-)
-def test_sgd_is_one_step_by_the_sum(cutoffs, compiling):
-    """In `fit`: as by the model's optimizer, which sees both gradients."""
-    models = same_start(
-        *(
-            tied_model("sgd", own, compiling=compiling, cutoffs=cutoffs)
-            for own in (True, False)
-        )
-    )
-    models[1].run_eagerly = True
-    tokens, labels = make_data()
-    losses = [train(model, tokens, labels) for model in models]
-    assert_near(*losses, 1e-5)
-    assert_near(*(own_variables(head_of(m)) for m in models), 1e-5)
-
-
 @pytest.mark.parametrize("own", [True, False])
 def test_file_of_a_tied_model(own, tmp_path):
-    """It learns; and what comes back from a file goes on to the same bits."""
+    """It learns; and what comes back from a file goes on to the same bits.
+
+    The model predicts tokens from tokens, through one matrix of vectors.
+    """
+    rule = OPTIMIZERS["lazy_adam"]
+    head = make_adaptive(width=8, optimizer=rule() if own else None)
+    tokens = keras.Input([STEPS], dtype="int32")
+    hidden = keras.layers.Dense(8, "tanh")(head(tokens, embed=True))
+    model = keras.Model(tokens, head(hidden))
+    model.compile(rule(), loss=head.loss)
     tokens, labels = make_data()
-    model = tied_model("lazy_adam", own)
-    assert len(head_of(model)._saved_variables()) == 8
     losses = train(model, tokens, labels, epochs=4)
     assert losses[-1] < 0.95 * losses[0]
     model.save(tmp_path / "tied.keras")

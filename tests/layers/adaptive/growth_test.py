@@ -20,7 +20,7 @@ NEW = 6
 # A pinned tree cannot grow.
 NAMES = [name for name in LAYERS if name != "pinned"]
 # The last tail has several groups.
-DEEP = ["two_level", "trees"]
+DEEP = ["two_level", "trees", "branching", "several_trees"]
 
 
 def last_begin(layer):

@@ -9,39 +9,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import adaptive_layers, head_oracle
+from tests.support import head_oracle
+from tests.support.adaptive_layers import LAYERS, make
 from tests.support.in_place_models import head_state
 from tests.support.training import assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax
 
-# num_classes and the layer's other arguments; inputs are 12 wide.
-LAYERS = {
-    **adaptive_layers.LAYERS,
-    "tail_of_one": (9, {"cutoffs": [4, 8], "div_value": 2}),
-    "width_1": (17, {"cutoffs": [6], "div_value": 12}),
-    "no_bias": (40, {"cutoffs": [5, 9, 21], "use_bias": False, "div_value": 2}),
-    "branching": (40, {"cutoffs": [5], "tail": np.int64(3)}),
-    "several_trees": (
-        40,
-        {
-            "cutoffs": [5, 9, 21],
-            "div_value": 2,
-            "tail": [Tree.huffman([9, 1, 5, 3], branching=2), "flat", 3],
-        },
-    ),
-}
 
-
-def make(name="permuted", **options):
-    num_classes, own = LAYERS[name]
-    return adaptive_layers.made(num_classes, **{**own, **options})
-
-
-def make_inputs(layer, shape=(31,), width=12, seed=1):
-    rng = np.random.default_rng(seed)
-    inputs = rng.normal(size=[*shape, width]).astype(layer.compute_dtype)
+def make_inputs(layer, shape=(31,)):
+    rng = np.random.default_rng(1)
+    inputs = rng.normal(size=[*shape, 12]).astype(layer.compute_dtype)
     return inputs, rng.integers(layer.num_classes, size=shape)
 
 

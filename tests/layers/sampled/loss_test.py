@@ -133,22 +133,6 @@ def test_without_a_tape_it_is_the_full_softmax(wrap):
     compare(losses, -log_probs[:, 0], 1e-5)
 
 
-def test_the_sum_of_exponentials_is_unbiased():
-    """What the logarithms of the expected counts are for."""
-    head = make(6, "counts")
-    kernel, bias, _ = (np.float64(x) for x in head.get_weights())
-    inputs, _ = make_data()
-    exponentials = np.exp(np.float64(inputs) @ kernel.T + bias)
-    steps = tf.range(2_000, dtype="int64")
-    draw = tf.function(lambda step: head._draws.draw(5, step))
-    sampled = tf.map_fn(draw, steps).numpy()
-    weighted = exponentials / head._draws.expected_counts
-    estimates = weighted[:, sampled].sum(-1)
-    mean, deviation = np.mean(estimates, 1), np.std(estimates, 1)
-    error = np.abs(mean - exponentials.sum(1)) / (deviation / np.sqrt(2_000))
-    assert error.max() < 4
-
-
 @pytest.mark.parametrize("in_function", [False, True])
 def test_labels_that_do_not_count(in_function):
     """They may be anything, cost nothing and touch nothing."""
