@@ -59,30 +59,25 @@ def _say(line):
 
 def _task(flags):
     """Returns the job, the index, and the jobs with their addresses."""
-    jobs = task = None
+    jobs, job, index = None, flags.job, flags.task
     if flags.cluster is not None and flags.port is not None:
         raise ValueError(
             "--port and --cluster both say where to listen: give one of them"
         )
     if flags.cluster is not None:
         jobs = cluster_config.read_text(flags.cluster, "--cluster")
-    has_task = flags.job is not None and flags.task is not None
-    if not has_task or (jobs is None and flags.port is None):
+    if None in (job, index) or (jobs is None and flags.port is None):
         if cluster_config.VARIABLE not in os.environ:
             raise ValueError(
                 "nothing says which task to run: set "
                 f"{cluster_config.VARIABLE}, or "
                 "give --job, --task, and --port or --cluster"
             )
-        in_variable = cluster_config.read_variable()
-        jobs, task = jobs or in_variable[0], in_variable[1]
-    job, index = (
-        given if given is not None else known
-        for given, known in zip(
-            (flags.job, flags.task), task or (None, None), strict=True
-        )
-    )
-    if job is None or index is None:
+        known_jobs, task = cluster_config.read_variable()
+        jobs, task = jobs or known_jobs, task or (None, None)
+        job = task[0] if job is None else job
+        index = task[1] if index is None else index
+    if None in (job, index):
         raise ValueError(
             f"{cluster_config.VARIABLE} has no task, which has the form "
             '{"type": "ps", "index": 0}'
