@@ -26,7 +26,7 @@ if command -v nvcc >/dev/null; then
 fi
 step configure env TF_HSM_CUDA=0 ./configure.sh
 step 'asan and ubsan' bazel test --config=asan --config=ubsan //cc/... \
-  //tests/ops:{every_op,hostile,refusals}_test \
+  //tests/ops:{every_op,handles,hostile,refusals}_test \
   //tests/ops:{allowed,answers,conformance,embedding_bags,label_tree}_test
 step tsan bazel test --config=tsan //cc/...
 

@@ -24,6 +24,6 @@ def kernels():
 tensor_cores = gpu_cases.tensor_cores
 
 
-@pytest.mark.parametrize("check, arguments, options", gpu_suite.EMULATED)
-def test_cases(check, arguments, options):
-    check(EMULATED, *arguments, **options)
+@pytest.mark.parametrize("check, options", gpu_suite.suite(is_emulated=True))
+def test_cases(check, options):
+    check(EMULATED, **options)

@@ -47,11 +47,9 @@ needs_cublas = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(
-    "check, arguments, options", gpu_suite.on_gpus(needs_cublas)
-)
-def test_cases(check, arguments, options):
-    check(GPU, *arguments, **options)
+@pytest.mark.parametrize("check, options", gpu_suite.suite(False, needs_cublas))
+def test_cases(check, options):
+    check(GPU, **options)
 
 
 @pytest.mark.parametrize("of_op, elsewhere", [("CPU:0", None), (None, "CPU:0")])

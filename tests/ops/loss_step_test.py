@@ -144,7 +144,7 @@ def other_state(tree, dtype=np.float32, has_biases=True):
 @pytest.mark.parametrize("moved", [False, True])
 @pytest.mark.parametrize("message, wrong", REFUSED)
 def test_refused_states(message, wrong, moved):
-    """Nothing has changed; `step_handles_test` has other arguments."""
+    """Nothing has changed; `handles_test` has other arguments."""
     problem = wide_problem(TREE, SHAPE)
     variables = variables_of(problem)
     optimizer = built("lazy_adam", variables)

@@ -1,7 +1,7 @@
-"""The cases of what GPU kernels must do: check, arguments after the place.
+"""The cases of what GPU kernels must do: a check, and arguments by their names.
 
-`on_gpus` makes the cases for a GPU, and `EMULATED` has those for its
-emulation, which takes its time.
+The place, a check's first argument, is not among them. The emulation takes its
+time, and has fewer cases than a GPU.
 """
 
 import itertools
@@ -18,317 +18,237 @@ from tests.support.evaluation import check_random_loss as check_loss
 from tests.support.gpu_cases import DTYPES, SMOOTHED
 from tests.support.pairs import all_pairs
 from tests.support.references import FORESTS, PINNED
+from tests.support.step_cases import check_train_step
 from tests.support.top_k_cases import SEARCHED, check_top_k
 from tests.support.update_rules import ON_GPUS
 
 TREES = [*trees.CATALOGUE, *PINNED]
 INTEGERS = [np.int32, np.int64]
-# Checks that take only a place.
-CHECKS = [
-    gpu_cases.check_trees_are_told_apart,
-    gpu_cases.check_two_threads,
-    gpu_cases.check_pinned_or_not,
-    step_cases.check_a_step_keeps_what_was_read,
-    step_cases.check_infinities,
-    errors.check_rules_of_cpus,
-    errors.check_refusals,
-    answers.check_nan,
-    answers.check_forged_paths,
-    answers.check_one_root,
-]
+F4, F2 = np.float32, np.float16
+# Names of forests, or of pinned trees, for the emulation.
+_SOME_FORESTS = ["below three_levels", "below huffman_3"]
+_HUFFMAN = "pinned huffman_203"
 
 
-def cases(check, *values, rows=(), marks=(), **options):
-    """Cases of a check.
+def cases(check, marks=(), in_pairs=False, **columns):
+    """Returns cases of a check.
 
     Args:
-        check: Takes a place, arguments and options.
-        *values: For each argument its values; all combinations are cases. One
-            that is a tuple of tuples stands for as many arguments.
-        rows: More cases, each a tuple of arguments.
+        check: Takes a place and arguments.
         marks: The marks of pytest.
-        **options: The options of all these cases.
+        in_pairs: Whether any two values of two arguments meet in a case;
+            otherwise all combinations of values are cases.
+        **columns: For each argument its values.
     """
-    found = [*rows]
-    if values:
-        for each in itertools.product(*values):
-            parts = [v if type(v) is tuple else (v,) for v in each]
-            found.append(tuple(itertools.chain(*parts)))
+    combine = all_pairs if in_pairs else itertools.product
     name = check.__name__.removeprefix("check_")
     return [
-        pytest.param(check, row, options, marks=marks, id=f"{name}-{i}-{row}")
-        for i, row in enumerate(found)
-    ]
-
-
-def train_steps(values, **options):
-    """Cases of steps: values of rule, name, shape, dtype and has_biases."""
-    return cases(step_cases.check_train_step, *values, **options)
-
-
-def steps_from_states(shape):
-    """Every rule, type and amount of smoothing, in pairs."""
-    names = ["random", "pinned huffman_203", "below huffman_3"]
-    drawn = all_pairs(ON_GPUS, names, DTYPES, [0.0, 0.25])
-    return [
-        each
-        for rule, name, dtype, smoothing in drawn
-        for each in train_steps(
-            [[rule], [name], [(shape,)], [dtype], [True]],
-            label_smoothing=smoothing,
-            make=training.after_loss,
+        pytest.param(
+            check,
+            dict(zip(columns, row, strict=True)),
+            marks=marks,
+            id=f"{name}-{i}-{row}",
         )
+        for i, row in enumerate(combine(*columns.values()))
     ]
 
 
-def draws(names_and_dtypes, doubles, count):
-    """Cases of draws, restricted in each way, or in none and of doubles too."""
+def _errors():
+    """Cases of refused trees, and checks that take only a place."""
+    names = "op", "array", "index", "value", "message", "name", "nodes"
     return [
-        each
-        for options in RESTRICTED
-        for each in cases(
-            answers.check_sample,
-            [*names_and_dtypes, *doubles[: 0 if options else None]],
-            [count],
-            **options,
-        )
-    ]
-
-
-F4, F2 = np.float32, np.float16
-_BOTH = [
-    *cases(errors.check_broken_trees, rows=errors.BROKEN_TREES),
-    *[each for check in CHECKS for each in cases(check, rows=[()])],
-    *cases(
-        check_loss,
-        ["two_level_100", "random", "huffman_4ary", FORESTS[0]],
-        [((60, 9),)],
-        [np.float64],
-        nodes=True,
-    ),
-    *cases(step_cases.check_two_steps, ["two_level_1013"]),
-]
-
-
-def shapes(leading_shapes):
-    """Losses of inputs of any leading shape, with biases and without."""
-    return [
-        each
-        for leading in leading_shapes
-        for has_biases in (True, False)
-        for each in cases(
-            check_loss,
-            rows=[("random", (int(np.prod(leading)), 7), np.float64)],
-            leading_shape=leading,
-            has_biases=has_biases,
-        )
-    ]
-
-
-def ignored(dtypes):
-    """Losses where some labels count for nothing."""
-    return [
-        each
-        for label in (-1, 3)
-        for each in cases(
-            check_loss, ["random"], [((20, 9),)], dtypes, ignore_class=label
-        )
-    ]
-
-
-def allowed(names, dtypes):
-    """The best classes among all, and among some."""
-    return [
-        each
-        for chance in (None, 0.0, 0.05, 0.5, 1.0)
-        for lists in ("shared", "of each")[: None if chance else 1]
-        for each in cases(
-            check_top_k, names, dtypes, chance=chance, lists=lists
-        )
-    ]
-
-
-def best(names, names_of_forests):
-    """The best classes: of ties, among allowed ones, and above bounds."""
-    return [
-        *allowed(names, SEARCHED),
-        *cases(check_top_k, names, SEARCHED, [(None, "equal rows")]),
-        *cases(check_top_k, names_of_forests, SEARCHED, [None, "bounds"]),
-    ]
-
-
-STARTED = [(False,), (True, tf.Variable)]
-LEADING = [([],), ([0],), ([2, 3],), ([3, 0],)]
-_SMALL = ["two_level_100", "random", "single_class", "pinned binary_37"]
-_STEPPED = ["below three_levels", "below huffman_3", "pinned huffman_203"]
-_KINDS = ["two_level_100", "random", "only_children", "single_class"]
-_SMOOTHED = [
-    ("random", (17, 9), np.float64),
-    ("one_huge_group", (17, 9), F4),
-    ("only_children", (17, 9), F4),
-    ("pinned huffman_203", (17, 9), F4),
-    (FORESTS[0], (17, 9), F2),
-]
-_OF_FORESTS = ["below three_levels", "below ragged"]
-_DRAWN = [
-    *(("two_level_100", F4), ("random", F2), ("pinned binary_37", F4)),
-    *(("below three_levels", F4), ("below huffman_3", F2)),
-]
-
-EMULATED = [
-    *_BOTH,
-    *cases(
-        check_loss,
-        ["two_level_7", "random", "only_children", "pinned binary_37"],
-        [((5, 3),)],
-        DTYPES,
-    ),
-    *cases(check_loss, FORESTS, [((7, 5),)], DTYPES),
-    *cases(check_loss, ["flat", "one_huge_group"], [((17, 33),)], [F4]),
-    *cases(check_loss, _SMOOTHED, [(s,) for s in SMOOTHED]),
-    *shapes([[], [2, 3], [3, 0]]),
-    *cases(errors.check_bad_labels, [F4], INTEGERS),
-    *ignored([F4]),
-    *train_steps([ON_GPUS, ["random"], [((5, 3),)], DTYPES, [True, False]]),
-    *train_steps([ON_GPUS, _STEPPED, [((17, 3),)], [F4, F2], [True]]),
-    *train_steps(
-        [["lazy_adam"], ["random", _STEPPED[2]], [((17, 3),)], [F4], [True]],
-        label_smoothing=0.25,
-        not_decayed=["biases"],
-    ),
-    *steps_from_states((17, 3)),
-    *cases(
-        errors.check_states,
-        rows=[
-            ("random", F4),
-            ("two_level_100", F2),
-            ("two_level_7", np.float64),
+        *[
+            pytest.param(
+                errors.check_broken_trees,
+                dict(zip(names, row, strict=False)),
+                id=f"broken_trees-{i}",
+            )
+            for i, row in enumerate(errors.BROKEN_TREES)
         ],
-    ),
-    *cases(
-        check_log_probs,
-        [*_KINDS, "pinned huffman_203"],
-        [((5, 3),)],
-        DTYPES,
-        [(False, tf.Variable), (True,)],
-    ),
-    *cases(
-        check_log_probs,
-        ["flat", "one_huge_group"],
-        [((35, 70),)],
-        [F4],
-        [False],
-    ),
-    *cases(
-        answers.check_given_classes,
-        ["two_level_100", "random", "pinned chain_50", *_OF_FORESTS],
-        [((5, 3),)],
-        DTYPES,
-        INTEGERS,
-    ),
-    *best(_SMALL, FORESTS),
-    *draws(_DRAWN, [("random", np.float64), ("below ragged", np.float64)], 80),
-    *cases(answers.check_leading_shapes, rows=LEADING),
-    *cases(
-        check_log_probs,
-        FORESTS,
-        [((7, 5),)],
-        DTYPES,
-        STARTED,
-        has_starts=True,
-    ),
-    *cases(check_log_probs, FORESTS, [((7, 5),)], [F4], STARTED[1:]),
-]
-
-
-def on_gpus(needs_cublas):
-    """Cases for a GPU; the mark is for what calls cuBLAS."""
-    stepped = ["two_level_1013", "binary_37", "chain_50", "one_huge_group"]
-    states = ["random", "two_level_100", "two_level_1013", "one_huge_group"]
-    return [
-        *_BOTH,
-        *cases(
-            check_loss,
-            [*TREES, *FORESTS],
-            [((1, 1),), ((5, 3),), ((67, 129),), ((252, 50),)],
-            DTYPES,
-        ),
-        *cases(
-            check_loss,
-            ["random", "one_huge_group", *PINNED, *FORESTS],
-            [((5, 3),), ((252, 50),)],
-            DTYPES,
-            [(s,) for s in SMOOTHED],
-        ),
-        *cases(check_loss, ["random"], [((17, 33),)], DTYPES, graph=True),
-        *cases(check_loss, ["chain_10000"], [((3, 5),)], DTYPES),
-        *shapes([[], [0], [6], [2, 3], [3, 0]]),
-        *cases(errors.check_bad_labels, DTYPES, INTEGERS),
-        *ignored(DTYPES),
-        *train_steps(
-            [
-                ON_GPUS,
-                [*stepped, "pinned huffman_203"],
-                [((67, 33),)],
-                DTYPES,
-                [True, False],
-            ]
-        ),
-        *train_steps(
-            [
-                ["lazy_adam"],
-                ["two_level_1013", "pinned huffman_203"],
-                [((67, 33),)],
-                DTYPES,
-                [True],
-            ],
-            label_smoothing=0.25,
-            not_decayed=["biases"],
-        ),
-        *train_steps(
-            [["lazy_adam"], ["random"], [((20, 9),)], [F4], [True]],
-            graph=True,
-        ),
-        *steps_from_states((67, 33)),
-        *cases(errors.check_states, states, DTYPES),
-        *cases(
-            check_log_probs,
-            TREES,
-            [((1, 1),), ((5, 3),), ((67, 129),)],
-            DTYPES,
-            [(False, tf.Variable), (True,)],
-            marks=needs_cublas,
-        ),
-        *cases(
-            check_log_probs,
-            rows=[("random", (17, 33), F4, False)],
-            marks=needs_cublas,
-            graph=True,
-        ),
-        *cases(
-            answers.check_given_classes,
-            [*TREES, *FORESTS],
-            [((20, 33),)],
-            DTYPES,
-            INTEGERS,
-        ),
-        *best(TREES, FORESTS),
-        *draws(
-            [
-                *itertools.product(TREES, SEARCHED),
-                *itertools.product(FORESTS, [F4]),
-            ],
-            [(name, np.float64) for name in TREES],
-            5000,
-        ),
-        *cases(answers.check_leading_shapes, rows=LEADING, marks=needs_cublas),
-        *cases(
-            check_log_probs,
-            FORESTS,
-            [((7, 5),)],
-            DTYPES,
-            STARTED,
-            marks=needs_cublas,
-            has_starts=True,
-        ),
+        *[
+            each
+            for check in (
+                gpu_cases.check_trees_are_told_apart,
+                gpu_cases.check_two_threads,
+                gpu_cases.check_pinned_or_not,
+                step_cases.check_a_step_keeps_what_was_read,
+                step_cases.check_infinities,
+                errors.check_rules_of_cpus,
+                errors.check_refusals,
+                answers.check_nan,
+                answers.check_forged_paths,
+                answers.check_one_root,
+            )
+            for each in cases(check)
+        ],
     ]
+
+
+def suite(is_emulated, needs_cublas=()):
+    """Returns the cases for a GPU, or for its emulation.
+
+    Args:
+        is_emulated: Which of both.
+        needs_cublas: The marks of cases that call cuBLAS.
+    """
+
+    def of(emulated, on_gpus):
+        return emulated if is_emulated else on_gpus
+
+    found = _errors()
+
+    def add(check, **columns):
+        found.extend(cases(check, **columns))
+
+    add(
+        check_loss,
+        name=of(["two_level_7", "random", "only_children", PINNED[1]], TREES)
+        + FORESTS,
+        shape=of([(5, 3)], [(1, 1), (5, 3), (67, 129), (252, 50)]),
+        dtype=DTYPES,
+    )
+    add(
+        check_loss,
+        name=["random", "flat", "one_huge_group"],
+        shape=[(17, 33)],
+        dtype=of([F4], DTYPES),
+        graph=[True],
+    )
+    add(check_loss, name=of([], ["chain_10000"]), shape=[(3, 5)], dtype=DTYPES)
+    smoothed = of(["only_children", _HUFFMAN, FORESTS[0]], [*PINNED, *FORESTS])
+    add(
+        check_loss,
+        in_pairs=is_emulated,
+        name=["random", "one_huge_group", *smoothed],
+        shape=of([(17, 9)], [(5, 3), (252, 50)]),
+        dtype=DTYPES,
+        smoothed=SMOOTHED,
+    )
+    add(
+        check_loss,
+        name=["two_level_100", "random", "huffman_4ary", FORESTS[0]],
+        shape=[(60, 9)],
+        dtype=[np.float64],
+        nodes=[True],
+    )
+    add(
+        check_loss,
+        name=["random"],
+        shape=[(20, 9)],
+        dtype=of([F4], DTYPES),
+        ignore_class=[-1, 3],
+    )
+    for leading in of([[], [2, 3], [3, 0]], [[], [0], [6], [2, 3], [3, 0]]):
+        add(
+            check_loss,
+            name=["random"],
+            shape=[(int(np.prod(leading)), 7)],
+            dtype=[np.float64],
+            leading_shape=[leading],
+            has_biases=[True, False],
+        )
+    add(errors.check_bad_labels, dtype=of([F4], DTYPES), label_dtype=INTEGERS)
+    add(
+        errors.check_states,
+        name=of(
+            ["random", "two_level_7"],
+            ["random", "two_level_100", "two_level_1013", "one_huge_group"],
+        ),
+        dtype=of([np.float64, F2], DTYPES),
+    )
+    stepped = of(
+        ["random"],
+        ["two_level_1013", "binary_37", "chain_50", "one_huge_group"],
+    )
+    batch = of((17, 3), (67, 33))
+    add(
+        check_train_step,
+        rule=ON_GPUS,
+        name=[*stepped, _HUFFMAN],
+        shape=[batch],
+        dtype=DTYPES,
+        has_biases=[True, False],
+    )
+    add(
+        check_train_step,
+        in_pairs=True,
+        rule=ON_GPUS,
+        name=["random", _HUFFMAN, *_SOME_FORESTS],
+        shape=[batch],
+        dtype=DTYPES,
+        make=[training.in_place, training.after_loss],
+        label_smoothing=[0.0, 0.25],
+        not_decayed=[None, ["biases"]],
+        graph=[False, True],
+    )
+    add(step_cases.check_two_steps, name=["two_level_1013"])
+
+    answered = of(["two_level_100", "random", "only_children"], TREES)
+    for nodes, parameter in ((False, tf.Variable), (True, tf.constant)):
+        add(
+            check_log_probs,
+            marks=needs_cublas,
+            name=answered + of(["single_class", _HUFFMAN], []),
+            shape=of([(5, 3)], [(1, 1), (5, 3), (67, 129)]),
+            dtype=DTYPES,
+            nodes=[nodes],
+            parameter=[parameter],
+        )
+    add(
+        check_log_probs,
+        marks=needs_cublas,
+        name=["random", "flat", "one_huge_group"],
+        shape=[(35, 70)],
+        dtype=[F4],
+        nodes=[False],
+        graph=[True],
+    )
+    add(
+        check_log_probs,
+        marks=needs_cublas,
+        in_pairs=True,
+        name=FORESTS,
+        shape=[(7, 5)],
+        dtype=DTYPES,
+        nodes=[False, True],
+        parameter=[tf.constant, tf.Variable],
+        has_starts=[True, False],
+    )
+    add(
+        answers.check_given_classes,
+        name=of(["two_level_100", "random", "pinned chain_50"], TREES)
+        + of(["below three_levels", "below ragged"], FORESTS),
+        shape=of([(5, 3)], [(20, 33)]),
+        dtype=DTYPES,
+        label_dtype=INTEGERS,
+    )
+    searched = of(["two_level_100", "random", "single_class", PINNED[1]], TREES)
+    add(check_top_k, name=FORESTS, dtype=SEARCHED, limit=[None, "bounds"])
+    add(check_top_k, name=searched, dtype=SEARCHED, ties=[None, "equal rows"])
+    add(
+        check_top_k,
+        name=searched,
+        dtype=SEARCHED,
+        chance=[0.0, 0.05, 0.5, 1.0],
+        lists=["shared", "of each"],
+    )
+    drawn = [("two_level_100", F4), ("random", F2), (PINNED[1], F4)]
+    drawn = of(drawn, [*itertools.product(TREES, SEARCHED)])
+    drawn += [(n, F4) for n in of(_SOME_FORESTS, FORESTS)]
+    doubles = of(["random", "below ragged"], [*TREES, *FORESTS])
+    for options in RESTRICTED:
+        of_doubles = [(name, np.float64) for name in doubles]
+        for name, dtype in drawn + ([] if options else of_doubles):
+            add(
+                answers.check_sample,
+                name=[name],
+                dtype=[dtype],
+                num_samples=[of(80, 5000)],
+                **{option: [value] for option, value in options.items()},
+            )
+    add(
+        answers.check_leading_shapes,
+        marks=needs_cublas,
+        leading=[[], [0], [2, 3], [3, 0]],
+    )
+    return found

@@ -66,9 +66,9 @@ def check_two_steps(place, name):
     training.assert_same(*found)
 
 
-def check_train_step(place, rule, name, *args, **options):
+def check_train_step(place, rule, name, **options):
     """Two steps in place, each against NumPy; other rows keep all bits."""
-    training.check_steps(rule, build(name), *args, place=place, **options)
+    training.check_steps(rule, build(name), place=place, **options)
 
 
 def check_infinities(place):
