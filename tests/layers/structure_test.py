@@ -96,17 +96,6 @@ def test_one_head_used_twice(form):
     np.testing.assert_allclose(updated[1], bias - value.db, atol=1e-5)
 
 
-def test_head_in_an_inner_model():
-    """The loss knows the head through models in models."""
-    tokens, labels = models.make_data()
-    inner = models.sequential(*models.hidden_layers(), models.make_head())
-    inputs = keras.Input([models.STEPS], dtype="int32")
-    model = keras.Model(inputs, inner(inputs))
-    model.compile(models.sgd(), loss=models.head_of(inner).loss)
-    losses = models.train(model, tokens, labels)
-    assert losses[1] < losses[0]
-
-
 @pytest.mark.parametrize("form", [models.compile_form, models.endpoint_form])
 def test_frozen_head(form):
     """The layers below still learn, and the head stays as it is."""
