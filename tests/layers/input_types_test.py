@@ -231,23 +231,6 @@ def test_sample_weights_of_another_length(form):
         np.testing.assert_array_equal(now, old)
 
 
-def test_a_mask_without_labels():
-    """It is the mask of the output, which losses and metrics leave out."""
-    head = heads_by_name.built("HierarchicalSoftmax")
-    mask = np.arange(BATCH) % 3 == 0
-    output = head(X, inputs_mask=mask)
-    losses = head(X, Y).numpy()
-    np.testing.assert_allclose(
-        head.loss(Y, output), losses[mask].mean(), rtol=1e-5
-    )
-    perplexity = metrics.Perplexity(head)
-    perplexity.update_state(Y, output)
-    np.testing.assert_allclose(
-        perplexity.result(), np.exp(losses[mask].mean()), rtol=1e-5
-    )
-    np.testing.assert_array_equal(output, X)
-
-
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
 def test_wrong_thresholds(name):
     head, inputs = heads_by_name.built(name), heads_by_name.inputs(name)

@@ -23,7 +23,7 @@ from tf_hsm import optimizers
 
 
 def test_both_forms_train_alike():
-    """The loss of `fit` is sampled; perplexities are over all classes."""
+    """Each batch of `fit` has a draw; `evaluate` has all classes."""
     tokens, labels = make_data()
     labels[:4, 0] = -1
     weights = np.random.default_rng(1).uniform(size=tokens.shape).astype("f4")
@@ -40,22 +40,8 @@ def test_both_forms_train_alike():
     # Three batches, twice.
     assert head_of(fitted).step.numpy() == head_of(endpoint).step.numpy() == 6
 
-    def mean_over_all_classes(hidden):
-        classes = np.maximum(labels, 0)[..., np.newaxis]
-        own = head_of(fitted).log_prob(classes, hidden)[..., 0]
-        return np.average(-own, weights=(tokens != 0) & (labels != -1))
-
-    whole = {"batch_size": len(tokens), "verbose": 0}
-    before = fitted.predict(tokens, verbose=0)
-    history = fitted.fit(tokens, labels, **whole).history
-    np.testing.assert_allclose(
-        history["perplexity"], np.exp(mean_over_all_classes(before)), rtol=1e-5
-    )
-    loss, perplexity = fitted.evaluate(tokens, labels, **whole)
-    assert head_of(fitted).step.numpy() == 7
-    mean = mean_over_all_classes(fitted.predict(tokens, verbose=0))
-    np.testing.assert_allclose([loss, perplexity], [mean, np.exp(mean)], 1e-5)
-    assert history["loss"][0] < 0.95 * loss
+    fitted.evaluate(tokens, labels, verbose=0)
+    assert head_of(fitted).step.numpy() == 6
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
