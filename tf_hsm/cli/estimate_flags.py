@@ -1,6 +1,6 @@
 """The arguments of `python -m tf_hsm estimate`."""
 
-from tf_hsm.cli.parser import add_command
+from tf_hsm.cli.parser import add_command, add_flags
 
 EXAMPLE = """\
   python -m tf_hsm estimate --num_classes=10M --width=300 --batch=400 \\
@@ -13,7 +13,6 @@ slots of the optimizer, memory at its peak, FLOPs, and time.
 """
 
 
-# Titles, flags with their metavars, and the help.
 _FLAGS = {
     "the model": {
         "model=FILE": "a saved Keras model, .keras, which may contain its head",
@@ -54,6 +53,7 @@ _FLAGS = {
         "corpus_tokens=N": "labels in an epoch, such as 100M",
         "largest": "find the largest that fits into --memory, instead of "
         "giving it",
+        "json": "print JSON instead of a table",
     },
 }
 _SETTINGS = {
@@ -63,6 +63,7 @@ _SETTINGS = {
     "network": {"default": "1.25GB"},
     "labels_per_example": {"type": float, "default": 1},
     "largest": {"choices": ["batch", "length", "width", "num_classes"]},
+    "json": {"action": "store_true"},
 }
 
 
@@ -73,17 +74,6 @@ def add(commands):
     )
     command.description = _HELP.strip()
     for title, flags in _FLAGS.items():
-        group = command.add_argument_group(title)
-        for flag, text in flags.items():
-            name, _, metavar = flag.partition("=")
-            group.add_argument(
-                f"--{name}",
-                metavar=metavar or None,
-                help=text,
-                **_SETTINGS.get(name, {}),
-            )
-    group.add_argument(
-        "--json", action="store_true", help="print JSON instead of a table"
-    )
+        add_flags(command.add_argument_group(title), flags, _SETTINGS)
     command.epilog = f"examples:\n{EXAMPLE}"
     return command

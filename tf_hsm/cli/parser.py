@@ -28,3 +28,18 @@ def add_command(commands, name, text):
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def add_flags(group, flags, settings):
+    """Adds flags to a parser or a group of it.
+
+    Args:
+      group: where to.
+      flags: the help of each flag, "name" or "name=METAVAR".
+      settings: what else `add_argument` takes, by name.
+    """
+    for flag, text in flags.items():
+        name, _, metavar = flag.partition("=")
+        more = {"metavar": metavar} if metavar else {}
+        more |= settings.get(name, {})
+        group.add_argument(f"--{name}", help=text, **more)

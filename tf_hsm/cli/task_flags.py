@@ -1,6 +1,6 @@
 """The arguments of `python -m tf_hsm cluster_task`."""
 
-from tf_hsm.cli.parser import add_command
+from tf_hsm.cli.parser import add_command, add_flags
 
 EXAMPLE = """  python -m tf_hsm cluster_task --job=ps --task=0 --port=2222
 """
@@ -19,6 +19,19 @@ The protocol of TensorFlow has no authentication and no encryption, and the port
 is open on every interface of the machine: whoever reaches it runs what they
 want with the rights of this process. It belongs on a closed network.
 """
+_FLAGS = {
+    "job": "the job of the task: ps or worker",
+    "task=INDEX": "its index within the job",
+    "port": "where it listens; the cluster need not be known then",
+    "cluster=JSON": 'the addresses: {"ps": ["host1:2222", "host2:2222"]}',
+    "with_parent": "end too when the process has ended that has started this "
+    "one",
+}
+_SETTINGS = {
+    "task": {"type": int},
+    "port": {"type": int},
+    "with_parent": {"action": "store_true"},
+}
 
 
 def add(commands):
@@ -27,24 +40,6 @@ def add(commands):
         commands, "cluster_task", "runs a task of a cluster, for tf.distribute"
     )
     command.description = _HELP.strip()
-    command.add_argument("--job", help="the job of the task: ps or worker")
-    command.add_argument(
-        "--task", type=int, metavar="INDEX", help="its index within the job"
-    )
-    command.add_argument(
-        "--port",
-        type=int,
-        help="where it listens; the cluster need not be known then",
-    )
-    command.add_argument(
-        "--cluster",
-        metavar="JSON",
-        help='the addresses: {"ps": ["host1:2222", "host2:2222"]}',
-    )
-    command.add_argument(
-        "--with_parent",
-        action="store_true",
-        help="end too when the process has ended that has started this one",
-    )
+    add_flags(command, _FLAGS, _SETTINGS)
     command.epilog = f"example:\n{EXAMPLE}"
     return command

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from tf_hsm.cli.parser import add_command
+from tf_hsm.cli.parser import add_command, add_flags
 from tf_hsm.tree.builders.adaptive import ADAPTIVE
 from tf_hsm.tree.builders.balanced import BALANCED, FLAT, TWO_LEVEL
 from tf_hsm.tree.builders.data import DATA
@@ -37,6 +37,42 @@ examples:
   python -m tf_hsm tree plot tree.npz --counts=words.txt --output=tree.png
   python -m tf_hsm tree plan tree.npz --counts=words.txt --replicas=8
 """
+# Of the devices that `plan` is for, one flag; of the classes, at most one.
+_DEVICES = {
+    "replicas": "how many replicas there are; each has a shard, and trains the "
+    "body on its part of the batch",
+    "devices": "how many devices have a shard, beside the device of the body",
+}
+_PLAN = {
+    "top": "about how many subtrees to cut the tree into; %(default)s",
+    "slots": "numbers that the optimizer has for each weight; %(default)s",
+    "network": "bytes a second into, and out of, the device of the body, or "
+    "each replica; %(default)s",
+}
+_CLASSES = {
+    "counts=FILE": "how often each class occurs: 'count' or 'word count' on "
+    "each line, what `uniq -c` writes, or an .npy file; words are the names of "
+    "the classes",
+    "num_classes=N": "classes, all alike",
+}
+_STEP = {
+    "data=FILE.npz": "training data: an .npz file with the arrays labels and "
+    "contexts, which Tree.from_data describes; without --counts the labels are "
+    "counted",
+    "batch": "examples in a step; %(default)s",
+    "width": "of the inputs; %(default)s",
+    "calibrate": "predict the time on this machine, after two seconds of "
+    "timing",
+}
+_SETTINGS = {
+    **{name: {"type": int} for name in ("replicas", "devices", "num_classes")},
+    "top": {"type": int, "default": 256},
+    "slots": {"type": int, "default": 1},
+    "network": {"type": float, "default": 1.25e9},
+    "batch": {"type": int, "default": 1024},
+    "width": {"type": int, "default": 512},
+    "calibrate": {"action": "store_true"},
+}
 
 
 def add(commands):
@@ -76,82 +112,17 @@ def add(commands):
         if output is not None:
             command.add_argument("--output", required=True, help=output)
         if name == "plan":
-            _add_plan_options(command)
-        _add_options(command)
+            group = command.add_mutually_exclusive_group(required=True)
+            add_flags(group, _DEVICES, _SETTINGS)
+            add_flags(command, _PLAN, _SETTINGS)
+        group = command.add_mutually_exclusive_group()
+        add_flags(group, _CLASSES, _SETTINGS)
+        add_flags(command, _STEP, _SETTINGS)
+        for kind in KINDS.values():
+            for flag in kind.flags:
+                command.add_argument(f"--{flag.name}", **flag.settings)
         command.epilog = _kinds() + EXAMPLES
     return tree
-
-
-def _add_plan_options(command):
-    devices = command.add_mutually_exclusive_group(required=True)
-    devices.add_argument(
-        "--replicas",
-        type=int,
-        help="how many replicas there are; each has a shard, and trains the "
-        "body on its part of the batch",
-    )
-    devices.add_argument(
-        "--devices",
-        type=int,
-        help="how many devices have a shard, beside the device of the body",
-    )
-    command.add_argument(
-        "--top",
-        type=int,
-        default=256,
-        help="about how many subtrees to cut the tree into; %(default)s",
-    )
-    command.add_argument(
-        "--slots",
-        type=int,
-        default=1,
-        help="numbers that the optimizer has for each weight; %(default)s",
-    )
-    command.add_argument(
-        "--network",
-        type=float,
-        default=1.25e9,
-        help="bytes a second into, and out of, the device of the body, or each "
-        "replica; %(default)s",
-    )
-
-
-def _add_options(command):
-    classes = command.add_mutually_exclusive_group()
-    classes.add_argument(
-        "--counts",
-        metavar="FILE",
-        help="how often each class occurs: 'count' or 'word count' on each "
-        "line, what `uniq -c` writes, or an .npy file; words are the names of "
-        "the classes",
-    )
-    classes.add_argument(
-        "--num_classes", type=int, metavar="N", help="classes, all alike"
-    )
-    command.add_argument(
-        "--data",
-        metavar="FILE.npz",
-        help="training data: an .npz file with the arrays labels and contexts, "
-        "which Tree.from_data describes; without --counts the labels are "
-        "counted",
-    )
-    command.add_argument(
-        "--batch",
-        type=int,
-        default=1024,
-        help="examples in a step; %(default)s",
-    )
-    command.add_argument(
-        "--width", type=int, default=512, help="of the inputs; %(default)s"
-    )
-    command.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="predict the time on this machine, after two seconds of timing",
-    )
-    for kind in KINDS.values():
-        for flag in kind.flags:
-            command.add_argument(f"--{flag.name}", **flag.settings)
 
 
 def _kinds():
