@@ -1,4 +1,4 @@
-"""`fit`, `evaluate` and `predict` of models whose head is cut over devices."""
+"""`fit`, `evaluate` and `predict` of heads on devices and over replicas."""
 
 import keras
 import numpy as np
@@ -6,88 +6,160 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
 from tests.support.in_place_models import (
     FORMS,
     arguments,
     fit,
+    head_state,
     layers_of,
+    make_adaptive,
     make_model,
+    own_variables,
     random_weights,
+    same_start,
 )
-from tests.support.models import NUM_CLASSES, TREE, WIDTH, head_of, make_data
+from tests.support.models import (
+    NUM_CLASSES,
+    TREE,
+    WIDTH,
+    head_of,
+    make_data,
+    make_head,
+)
 from tests.support.pairs import all_pairs
-from tests.support.training import assert_near, layer_step
+from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import distribute
-from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 
 PLAN = distribute.plan(TREE, CPUS[:3], top=6)
+OF_REPLICAS = {"plan": PLAN.on(["CPU:0"]), "devices": "replicas"}
+# The function that makes a head, its options, and how many replicas there are.
+HEADS = {
+    "tree on devices": (make_head, {"plan": PLAN}, None),
+    "tree over replicas": (make_head, OF_REPLICAS, 2),
+    "clusters over replicas": (make_adaptive, {"devices": "replicas"}, 2),
+}
+OVER_REPLICAS = [name for name in HEADS if name.endswith("replicas")]
 
 
-def pair(form, **options):
-    """A model on one device, and one with a plan that starts as it does.
+def make(name, form, *args, **options):
+    """A model whose head is on devices or over two replicas."""
+    function, own, place = HEADS[name]
+    with heads.scope_of(place):
+        return make_model(form, *args, make=function, **own, **options)
+
+
+def pair(name, *args, **options):
+    """A model on one device, and one on several that starts as it does.
 
     The first runs eagerly: a few steps take less time than their graph.
     """
-    one, several = (make_model(form, plan=p, **options) for p in (None, PLAN))
+    one = make_model(*args, make=HEADS[name][0], **options)
     one.run_eagerly = True
-    for mine, other in zip(layers_of(several), layers_of(one), strict=True):
-        if isinstance(mine, HierarchicalSoftmax):
-            distribute.copy_weights(other, mine)
-        else:
-            mine.set_weights(other.get_weights())
-    return one, several
+    return same_start(one, make(name, *args, **options))
 
 
-def rows(model):
-    """The weights of all layers, the head's as those of one device."""
-    arrays = []
-    for layer in layers_of(model):
-        store = {}
-        layer.save_own_variables(store)
-        arrays += [np.asarray(v, np.float64) for v in store.values()]
-    return arrays
+def trained(model, data):
+    """The losses of `fit` and `evaluate`, and the weights after them."""
+    losses = fit(model, data)
+    assert losses[-1] < losses[0]
+    found = model.evaluate(**data, batch_size=10, verbose=0)
+    return [losses, found, list(map(own_variables, layers_of(model)))]
 
 
-def assert_fits_alike(form, data, tolerance, eagerly=False, **options):
-    one, several = pair(form, **options)
+def assert_fits_alike(name, form, data, tolerance, eagerly=False, **options):
+    one, several = pair(name, form, **options)
     several.run_eagerly = eagerly
-    losses = [fit(model, data) for model in (one, several)]
-    assert losses[0][-1] < losses[0][0]
-    assert_near(*losses, tolerance)
-    assert_near(rows(several), rows(one), tolerance)
-    results = [m.evaluate(**data, verbose=0) for m in (one, several)]
-    assert_near(*results, tolerance)
+    assert_near(trained(several, data), trained(one, data), tolerance)
     return one, several
 
 
 @pytest.mark.parametrize(
-    "form, own, counts",
-    all_pairs(FORMS, [True, False], [(True, -1, True), (False, 3, False)]),
+    "name, form, own, counts",
+    [
+        *all_pairs(
+            ["tree on devices"],
+            FORMS,
+            [True, False],
+            [(True, -1, True), (False, 3, False)],
+        ),
+        *((name, "compile", True, (True, -1, True)) for name in OVER_REPLICAS),
+    ],
 )
-def test_what_counts(form, own, counts):
+def test_what_counts(name, form, own, counts):
+    """Masks, ignored and weighted labels, metrics, and a smaller last batch."""
     mask_zero, ignore_class, weighted = counts
     tokens, labels = make_data(seed=3)
     if ignore_class == -1:
         labels[:, 1] = -1
     given = random_weights() if weighted else None
-    data = arguments(form, tokens, labels, given)
+    options = {}
+    if name in OVER_REPLICAS:
+        options["compiling"] = lambda head: {
+            "metrics": None,
+            "weighted_metrics": [tf_hsm.metrics.TopKAccuracy(head, 3)],
+        }
     one, several = assert_fits_alike(
+        name,
         form,
-        data,
+        arguments(form, tokens, labels, given),
         1e-5,
+        rule="lazy_adam",
         own=own,
         mask_zero=mask_zero,
         ignore_class=ignore_class,
         weighted=weighted,
+        **options,
     )
+    if own:
+        slots = [heads.saved(head_of(m).optimizer) for m in (several, one)]
+        assert_near(*slots, 1e-5)
     if form == "compile":
         classes = [
             head_of(m).predict_class(m.predict(tokens, verbose=0))
             for m in (one, several)
         ]
-        np.testing.assert_array_equal(*classes)
+        assert_same(*classes)
+
+
+@pytest.mark.parametrize("name", OVER_REPLICAS)
+def test_the_head_as_an_endpoint(name):
+    """Keras divides what layers add to the losses by the replicas.
+
+    All replicas get the whole batch, whose mean is the mean of all.
+    """
+    tokens, labels = make_data(10)
+    data = arguments("endpoint", tokens, labels, random_weights()[:10])["x"]
+    models = pair(name, "endpoint", "adagrad", weighted=True)
+    losses = [[m.train_on_batch(data) for _ in range(3)] for m in models]
+    assert_near(*losses, 1e-5)
+    weights = [[own_variables(x) for x in layers_of(m)] for m in models]
+    assert_near(*weights, 1e-5)
+
+
+def test_losses_of_other_layers():
+    """Each replica keeps its own while replicas exchange examples."""
+    models = []
+    for strategy, options in (
+        (tf.distribute.get_strategy(), {}),
+        (heads.strategy_of(2), OF_REPLICAS),
+    ):
+        with strategy.scope():
+            inputs = keras.Input([WIDTH])
+            hidden = keras.layers.ActivityRegularization(l2=1.0)(inputs)
+            hidden = keras.layers.Dense(WIDTH)(hidden)
+            head = HierarchicalSoftmax(TREE, optimizer="sgd", **options)
+            model = keras.Model(inputs, head(hidden))
+            model.compile("sgd", head.loss)
+        models.append(model)
+    same_start(*models)
+    x = np.random.default_rng(0).normal(size=(8, WIDTH)).astype("f4")
+    labels = np.arange(8)
+    losses = [[m.train_on_batch(x, labels) for _ in range(2)] for m in models]
+    assert_near(*losses, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +167,9 @@ def test_what_counts(form, own, counts):
 )
 def test_mixed_precision(policy, eagerly):
     data = arguments("compile", *make_data())
-    _, several = assert_fits_alike("compile", data, 2e-2, eagerly, dtype=policy)
+    _, several = assert_fits_alike(
+        "tree on devices", "compile", data, 2e-2, eagerly, dtype=policy
+    )
     assert head_of(several).kernel.dtype == "float32"
 
 
@@ -131,6 +205,7 @@ def test_row_options():
     """The penalties are of the rows that a batch touches, on each device."""
     data = arguments("compile", *make_data())
     assert_fits_alike(
+        "tree on devices",
         "compile",
         data,
         1e-5,
@@ -141,17 +216,22 @@ def test_row_options():
     )
 
 
-@pytest.mark.parametrize("eager", [True, False])
-def test_a_label_that_is_no_class(eager):
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_label_that_is_no_class(name, eager):
+    """On one replica: both stop, with its sentence, and nothing moves."""
     tokens, labels = make_data()
     labels[2, 3] = NUM_CLASSES
-    model = make_model("compile", plan=PLAN, mask_zero=False)
-    before = rows(model)
+    model = make(name, "compile", mask_zero=False)
+    before = head_state(model)
     model.run_eagerly = eager
     sentence = rf"labels\[13\] = {NUM_CLASSES} is outside \[0, {NUM_CLASSES}\)"
     with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
         model.train_on_batch(tokens, labels)
-    assert_near(rows(model)[-2:], before[-2:], 0)
+    assert_same(head_state(model), before)
+    labels[2, 3] = 1
+    model.train_on_batch(tokens, labels)
+    assert head_of(model).optimizer.iterations.numpy() == 1
 
 
 def test_counts_and_starts():
@@ -171,7 +251,7 @@ def test_counts_and_starts():
         biases.append(bias)
         scales.append([kernel.std(), abs(kernel).max()])
         assert np.unique(kernel).size > 0.9 * kernel.size
-    np.testing.assert_array_equal(*biases)
+    assert_same(*biases)
     np.testing.assert_allclose(*scales, rtol=0.02)
 
 
@@ -228,3 +308,54 @@ def test_shapes_that_do_not_fit():
         losses(tf.zeros([2, 3, WIDTH]), tf.zeros([3, 2], tf.int32))
     with pytest.raises(ValueError, match=r"\(2, 3, 1\), must have the shape"):
         head.log_prob(tf.zeros([2, 3, 1], tf.int32), tf.zeros([3, 2, WIDTH]))
+
+
+def test_replicas_that_cannot_be():
+    strategy = heads.strategy_of(2)
+    options = {"devices": "replicas", "optimizer": "sgd"}
+    with pytest.raises(ValueError, match="needs an optimizer of the layer's"):
+        HierarchicalSoftmax(TREE, devices="replicas")
+    with pytest.raises(ValueError, match="needs an optimizer of the layer's"):
+        AdaptiveSoftmax(NUM_CLASSES, devices="replicas")
+    outside = HierarchicalSoftmax(TREE, **options)
+    optimizer = tf_hsm.optimizers.SGD(0.1)
+    with strategy.scope():
+        with pytest.raises(ValueError, match=r"within strategy.scope\(\)"):
+            outside.build([None, WIDTH])
+        head = HierarchicalSoftmax(TREE, devices="replicas", optimizer="sgd")
+        with pytest.raises(ValueError, match="call the layer in the function"):
+            layer_step(head, tf.ones([2, WIDTH]), tf.constant([0, 1]))
+        head = HierarchicalSoftmax(
+            TREE, devices="replicas", optimizer=optimizer
+        )
+        with pytest.raises(ValueError, match="make the optimizer within"):
+            head.build([None, WIDTH])
+        for embed in (
+            lambda head: head.embed([1]),
+            lambda head: head(keras.Input([]), embed=True),
+        ):
+            head = AdaptiveSoftmax(NUM_CLASSES, width=WIDTH, **options)
+            head.build([None, WIDTH])
+            with pytest.raises(ValueError, match="embed is not possible with"):
+                embed(head)
+        with pytest.raises(ValueError, match="grow is not possible with"):
+            head.grow(NUM_CLASSES + 5)
+        head = HierarchicalSoftmax(TREE, **options, dtype="bfloat16")
+        with pytest.raises(ValueError, match="must be float32 or float64"):
+            head.build([None, WIDTH])
+    with (
+        tf.distribute.experimental.CentralStorageStrategy().scope(),
+        pytest.raises(ValueError, match="this is a CentralStorageStrategy"),
+    ):
+        HierarchicalSoftmax(TREE, **options)
+
+
+def test_training_outside_the_strategy():
+    """The op would move the first copy of the top alone: refused."""
+    with heads.strategy_of(2).scope():
+        head = HierarchicalSoftmax(TREE, devices="replicas", optimizer="sgd")
+        head.build([None, WIDTH])
+    before = head.kernel.numpy()
+    with pytest.raises(ValueError, match="there are 2 replicas"):
+        layer_step(head, tf.ones([2, WIDTH]), tf.constant([0, 1]))
+    assert_same(head.kernel.numpy(), before)

@@ -153,6 +153,7 @@ def test_bad_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             changed(unit_rows=rows)
+    assert changed() == p != changed(first_units=[0, 7, 10])
     for starts in ([0, 5], [0, 7, 5], [0, 11, 10], [1, 5, 10]):
         with pytest.raises(ValueError, match="first_units must ascend"):
             changed(first_units=starts)

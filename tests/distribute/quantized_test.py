@@ -1,4 +1,4 @@
-"""Heads on several devices with weights in 8 or 4 bits."""
+"""Heads on devices and replicas with weights in 8 or 4 bits."""
 
 import functools
 import gc
@@ -13,58 +13,53 @@ import tf_hsm
 from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
 from tests.support.pairs import all_pairs
+from tests.support.training import assert_same
 from tf_hsm import distribute
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
-from tf_hsm.runtime import quantized_rows
+from tf_hsm.runtime.replicas import copies_of
 
-N, BATCH = heads.N, 18
-MODES = ["int8", "int4"]
+N, WIDTH, BATCH = heads.N, 65, 16
 POLICIES = {"int8": "int8_from_float32", "int4": "int4/64_from_float32"}
 # All rows of "flat" are in the top, and shards have none.
-TREES = {
-    name: heads.TREES[name]
-    for name in ("huffman", "pinned", "two_level", "chain", "flat")
-}
-RNG = np.random.default_rng(0)
-LABELS = RNG.integers(N, size=BATCH)
+TREES = ["huffman", "pinned", "two_level", "chain", "flat"]
+LABELS = np.random.default_rng(0).integers(N, size=BATCH)
 DEVICES = CPUS[:4]
 
 
-def inputs(width):
+def inputs(width=WIDTH):
     return np.random.default_rng(1).normal(size=[BATCH, width]).astype("f4")
 
 
-@functools.cache
-def plan_of(name, count):
-    return distribute.plan(TREES[name](), CPUS[:count], top=8)
+def make_head(name, place=None, rule=None, width=WIDTH, **options):
+    """A built head of floats; over replicas it needs an optimizer."""
+    options = {"dtype": "float32", "width": width, **options}
+    return heads.make_head(name, rule, place, **options)
 
 
-def built(tree, width=65, **options):
-    head = HierarchicalSoftmax(tree, **options)
-    head.build([None, width])
-    return head
+def pair(name, place, width=WIDTH, **options):
+    """A head at a place, and the same head on one device."""
+    rule = "sgd" if heads.has_strategy(place) else None
+    several = make_head(name, place, rule, width, **options)
+    one = make_head(name, None, rule, width, **options)
+    rng = np.random.default_rng(2)
+    for variable in one.row_variables():
+        variable.assign(0.1 * rng.normal(size=variable.shape))
+    several.load_own_variables(heads.saved(one))
+    return several, one
 
 
 @functools.cache
 def quantized(name, count, mode, width):
-    """A quantized head on devices, and the same head on one device."""
-    plan = plan_of(name, count)
-    one = built(
-        plan.tree,
-        width,
-        kernel_initializer=keras.initializers.RandomNormal(seed=1),
-        bias_initializer=keras.initializers.RandomNormal(seed=2),
-    )
-    several = built(plan.tree, width, plan=plan)
-    distribute.copy_weights(one, several)
+    """A quantized head of a tree on devices, and the same one on one device."""
+    several, one = pair(name, CPUS[:count], width)
     for head in (one, several):
         head.quantize(mode)
     return several, one
 
 
-def decoded(head):
+def decoded(head, name):
     """A head of floats on the same devices, with the numbers of the codes."""
-    floats = built(head.plan.tree, head.kernel.width, plan=head.plan)
+    floats = make_head(name, head.plan.devices, width=head.kernel.width)
     pairs = zip(floats._head.tree_heads(), head._head.tree_heads(), strict=True)
     for new, old in pairs:
         new.weights.assign(old.weights.numpy())
@@ -94,50 +89,89 @@ DRAWS = {
 }
 
 
-def assert_same_bits(found, wanted):
-    tf.nest.map_structure(np.testing.assert_array_equal, found, wanted)
-
-
 @pytest.mark.parametrize(
     "name, count, mode, width, traced",
-    all_pairs(list(TREES), [1, 4], MODES, [65, 130], [False, True]),
+    all_pairs(TREES, [1, 4], [*POLICIES], [65, 130], [False, True]),
 )
-def test_answers_are_the_answers_of_one_device(
-    name, count, mode, width, traced
-):
+def test_trees_on_devices(name, count, mode, width, traced):
     """The bits of one device; draws are draws of the decoded rows.
 
     A graph has every other answer: with all of them it would be large.
     """
     several, one = quantized(name, count, mode, width)
-    floats, x = decoded(several), inputs(width)
-
-    asks = [*ANSWERS.values()]
-    if traced:
-        asks = asks[count == 1 :: 2]
+    floats, x = decoded(several, name), inputs(width)
+    asks = [*ANSWERS.values()][count == 1 :: 2 if traced else 1]
 
     def answers(head, x):
         return [ask(head, x) for ask in asks]
 
     asked = functools.partial(answers, several)
     found = (tf.function(asked) if traced else asked)(x)
-    assert_same_bits(found, answers(one, x))
-    assert_same_bits(found, answers(floats, x))
+    assert_same(found, answers(one, x))
+    assert_same(found, answers(floats, x))
     # The losses of floats too have other sums than on one device.
     np.testing.assert_allclose(several(x, LABELS), one(x, LABELS), rtol=1e-6)
     for options in DRAWS.values():
         drawn = several.sample(x, 50, seed=(3, 4), **options)
-        assert_same_bits(drawn, floats.sample(x, 50, seed=(3, 4), **options))
+        assert_same(drawn, floats.sample(x, 50, seed=(3, 4), **options))
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 127, 129, 200])
-def test_a_graph_decodes_the_numbers_of_the_codes(mode, width):
-    weights = np.random.default_rng(2).normal(size=[9, width])
-    rows = tf_hsm.quantize_rows(weights, mode)
-    found = tf.function(quantized_rows.tensor)(rows)
-    assert found.shape == [9, width]
-    assert_same_bits(found, rows.numpy())
+@pytest.mark.parametrize("mode, use_bias", [("int8", True), ("int4", "head")])
+def test_tails_on_devices(mode, use_bias):
+    place = ["CPU:3", "CPU:1"]
+    several, one = pair("three", place, width=33, use_bias=use_bias)
+    for head in (several, one):
+        head.quantize(mode)
+    on = [k.codes.value.device[-5:] for k in several.tail_kernels]
+    assert on == ["CPU:3", "CPU:1", "CPU:3"]
+    x = inputs(33)
+    for name, ask in ANSWERS.items():
+        if name != "nodes":
+            assert_same(ask(several, x), ask(one, x))
+    for draws in DRAWS.values():
+        assert_same(*(h.sample(x, 9, seed=5, **draws) for h in (one, several)))
+    np.testing.assert_allclose(several(x, LABELS), one(x, LABELS), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name, mode", [("huffman", "int8"), ("three", "int4"), (None, "int4")]
+)
+def test_over_replicas(name, mode):
+    """Answers outside and inside of replicas, and losses."""
+    if name is None:  # A head without parts, which every replica copies.
+        with heads.strategy_of(2).scope():
+            several = make_head("huffman")
+        one = make_head("huffman", seed=1)
+        one.load_own_variables(heads.saved(several))
+    else:
+        several, one = pair(name, 2)
+    for head in (several, one):
+        head.quantize(mode)
+    check_copies(several)
+    x = inputs()
+    for name in ("log_probs", "top_k", "predict"):
+        assert_same(ANSWERS[name](several, x), ANSWERS[name](one, x))
+    strategy = heads.strategy_of(2)
+
+    def ask(head):
+        of_labels = head.log_prob(LABELS[:, np.newaxis], x)
+        return [*head.top_k(x, 3), of_labels, head(x, LABELS)]
+
+    found = tf.function(lambda: strategy.run(ask, (several,)))()
+    copies = map(strategy.experimental_local_results, found)
+    *wanted, wanted_losses = ask(one)
+    for *of_replica, losses in zip(*copies, strict=True):
+        assert_same(of_replica, wanted)
+        np.testing.assert_allclose(losses, wanted_losses, rtol=1e-6)
+
+
+def check_copies(head):
+    """Each replica has a copy of the codes of the top or the shortlist."""
+    rows = head._head.tree_heads()[0].weights
+    for variable in (rows.codes, rows.scales):
+        first, *others = copies_of(variable)
+        assert others
+        assert_same(others, [first] * len(others))
 
 
 def test_codes_lie_on_the_devices_of_the_shards():
@@ -157,8 +191,8 @@ def test_codes_lie_on_the_devices_of_the_shards():
 def test_the_floats_of_a_shard_go_before_the_next_codes_come(
     optimizer, monkeypatch
 ):
-    head = built(TREES["two_level"](), devices=DEVICES, optimizer=optimizer)
-    head(inputs(65))
+    head = make_head("two_level", DEVICES, optimizer)
+    head(inputs())
     floats = [weakref.ref(v.weights.value) for v in head._head.tree_heads()]
     counts, assign = [], tf_hsm.QuantizedRows.assign
 
@@ -174,232 +208,193 @@ def test_the_floats_of_a_shard_go_before_the_next_codes_come(
     assert not any(ref() is not None for ref in floats)
 
 
-def trained(optimizer=None, width=65, **options):
-    """A model whose head is on devices, after a few steps."""
-    head = HierarchicalSoftmax(
-        TREES["two_level"](), optimizer=optimizer, **options
-    )
-    model = keras.Sequential(
-        [keras.Input([width]), keras.layers.Dense(width), head]
-    )
-    metrics = [tf_hsm.metrics.Perplexity(head)]
-    model.compile("adam", loss=head.loss, metrics=metrics, run_eagerly=True)
-    model.fit(inputs(width), LABELS, epochs=2, verbose=0)
-    return model, head
-
-
-def compiled(model):
-    head = model.layers[-1]
-    metrics = [tf_hsm.metrics.Perplexity(head)]
-    model.compile(loss=head.loss, metrics=metrics, run_eagerly=True)
+def compiled(head, place=None):
+    """A model of a head."""
+    with heads.scope_of(place):
+        model = keras.Sequential([keras.Input([WIDTH]), head])
+        perplexity = tf_hsm.metrics.Perplexity(head)
+        model.compile("sgd", head.loss, metrics=[perplexity])
+    model.run_eagerly = not heads.has_strategy(place)
     return model
 
 
+def evaluated(model, place=None):
+    """The loss and the perplexity of a compiled model's head."""
+    model = compiled(model.layers[0], place)
+    return model.evaluate(inputs(), LABELS, batch_size=8, verbose=0)
+
+
 @pytest.mark.parametrize(
-    "mode, optimizer", [("int8", None), ("int4", "rowwise_adagrad")]
+    "name, place, rule, mode, in_scope",
+    [
+        ("two_level", CPUS[:3], None, "int8", False),
+        ("two_level", CPUS[:3], "rowwise_adagrad", "int4", False),
+        ("three", ["CPU:3", "CPU:1"], "sgd", "int4", False),
+        ("huffman", 2, "rowwise_adagrad", "int8", True),
+        ("three", 2, "rowwise_adagrad", "int4", False),
+    ],
 )
-def test_files(mode, optimizer, tmp_path):
-    """Any devices, or one, load what others saved, with the same bits."""
-    model, head = trained(optimizer, devices=CPUS[:3])
-    model.quantize(mode, filters=lambda layer: layer is head)
-    x = inputs(65)
-    hidden = model.layers[0](x)
-    wanted, best = head.log_probs(hidden), head.predict_class(hidden)
-    results = compiled(model).evaluate(x, LABELS, verbose=0)
-    np.testing.assert_allclose(
-        results[0],
-        -wanted.numpy()[np.arange(BATCH), LABELS].mean(dtype="f8"),
-        rtol=1e-6,
-    )
+def test_files(name, place, rule, mode, in_scope, tmp_path):
+    """Any place loads what others saved, with the same bits."""
+    x, model = inputs(), compiled(make_head(name, place, rule), place)
+    (head,) = model.layers
+    model.fit(x, LABELS, verbose=0)
+    with heads.scope_of(place if in_scope else None):
+        model.quantize(mode)
+    assert head.quantization_mode == mode and head.optimizer is None
+    with pytest.raises(ValueError, match="already quantized"):
+        head.quantize(mode)
+    wanted, results = head.log_probs(x), evaluated(model, place)
+    of_labels = wanted.numpy()[np.arange(BATCH), LABELS]
+    np.testing.assert_allclose(results[0], -of_labels.mean(), rtol=1e-6)
     assert results[1] == pytest.approx(np.exp(results[0]), rel=1e-5)
 
     model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same_bits(loaded.layers[-1].log_probs(hidden), wanted)
-    found = loaded.layers[-1].predict_class(loaded.predict(x, verbose=0))
-    assert_same_bits(found, best)
-    assert_same_bits(loaded.evaluate(x, LABELS, verbose=0), results)
+    for other in (4, 2, None) if heads.has_strategy(place) else (None,):
+        with heads.scope_of(other):
+            loaded = keras.models.load_model(tmp_path / "model.keras")
+        if other:
+            check_copies(loaded.layers[0])
+        assert_same(loaded.layers[0].log_probs(x), wanted)
+        np.testing.assert_allclose(evaluated(loaded, other), results, rtol=1e-6)
+
+    def another(place):
+        return make_head(name, place, dtype=POLICIES[mode])
 
     model.save_weights(tmp_path / "model.weights.h5")
-    for devices in (None, CPUS[4:6]):
-        other = HierarchicalSoftmax(
-            head.tree, devices=devices, dtype=POLICIES[mode]
+    path = distribute.checkpoint(head).save(tmp_path / "by_device")
+    for other in (None, CPUS[4:6], CPUS[:1] * 3, 2):
+        loaded = another(other)
+        keras.Sequential([keras.Input([WIDTH]), loaded]).load_weights(
+            tmp_path / "model.weights.h5"
         )
-        others = keras.Sequential([keras.Input([65]), model.layers[0], other])
-        others.load_weights(tmp_path / "model.weights.h5")
-        assert_same_bits(other.log_probs(hidden), wanted)
-        one = built(head.tree, dtype=POLICIES[mode])
-        distribute.copy_weights(other, one)
-        assert_same_bits(one.log_probs(hidden), wanted)
+        assert_same(loaded.log_probs(x), wanted)
+        if name != "three":
+            copy = another(None)
+            distribute.copy_weights(loaded, copy)
+            assert_same(copy.log_probs(x), wanted)
+            if other is None:
+                continue  # It has another kind of checkpoint.
+        loaded = another(other)
+        distribute.checkpoint(loaded).restore(path).assert_consumed()
+        assert_same(loaded.log_probs(x), wanted)
 
     path = tf.train.Checkpoint(head=head).save(tmp_path / "plain")
-    other = built(head.tree, plan=head.plan, dtype=POLICIES[mode])
-    found = tf.train.Checkpoint(head=other).restore(path)
-    found.assert_consumed()
-    assert_same_bits(other.log_probs(hidden), wanted)
+    loaded = another(place)
+    tf.train.Checkpoint(head=loaded).restore(path).assert_consumed()
+    assert_same(loaded.log_probs(x), wanted)
     names = [name for name, _ in tf.train.list_variables(path)]
     assert not any("optimizer" in name for name in names)
-
-    path = distribute.checkpoint(head).save(tmp_path / "by_device")
-    for count in (1, 5):
-        plan = head.plan.on([CPUS[i % count] for i in range(3)])
-        other = built(head.tree, plan=plan, dtype=POLICIES[mode])
-        distribute.checkpoint(other).restore(path).assert_consumed()
-        assert_same_bits(other.log_probs(hidden), wanted)
 
     tf_hsm.serving.export(model, str(tmp_path / "served"), k=4)
     served = tf.saved_model.load(str(tmp_path / "served"))
     found = served.signatures["serving_default"](inputs=x)
-    assert_same_bits(found["classes"], head.top_k(hidden, 4).classes)
-    assert_same_bits(found["log_probs"], head.top_k(hidden, 4).log_probs)
-    size = sum(
-        f.stat().st_size for f in (tmp_path / "served/variables").iterdir()
-    )
-    assert size < 65 * 65 * 4 + head.tree.num_rows * 65 * 1.2 + 20_000
-    assert_same_bits(head.log_probs(hidden), wanted)
+    assert_same([found["log_probs"], found["classes"]], head.top_k(x, 4))
+    variables = (tmp_path / "served/variables").iterdir()
+    rows = sum(h.tree.num_rows for h in head._head.tree_heads())
+    assert sum(f.stat().st_size for f in variables) < rows * 65 * 1.2 + 25_000
+    assert_same(head.log_probs(x), wanted)
 
 
 def test_a_head_of_floats_takes_no_codes(tmp_path):
     several, _ = quantized("two_level", 2, "int8", 65)
-    floats = built(several.tree, plan=several.plan)
+    floats = make_head("two_level", CPUS[:2])
     with pytest.raises(ValueError, match="have int8 and None"):
         distribute.copy_weights(several, floats)
     path = distribute.checkpoint(several).save(tmp_path / "codes")
     with pytest.raises(AssertionError):
         distribute.checkpoint(floats).restore(path).assert_consumed()
-    store = {}
-    several.save_own_variables(store)
     with pytest.raises(ValueError, match=r"3 variables, but there are 2"):
-        floats.load_own_variables(store)
+        floats.load_own_variables(heads.saved(several))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_keras_quantizes_the_model(mode):
-    model, head = trained("sgd", devices=DEVICES)
-    model.run_eagerly = False
-    model.predict(inputs(65), verbose=0)  # a graph with the old weights
-    model.quantize(mode)
-    assert head.quantization_mode == model.layers[0].quantization_mode == mode
+def test_keras_quantizes_the_model():
+    head = make_head("two_level", DEVICES, "sgd")
+    body = keras.layers.Dense(WIDTH)
+    model = keras.Sequential([keras.Input([WIDTH]), body, head])
+    model.predict(inputs(), verbose=0)  # a graph with the old weights
+    model.quantize("int8")
+    assert head.quantization_mode == body.quantization_mode == "int8"
     assert head.optimizer is None
-    assert isinstance(head.kernel, tf_hsm.QuantizedRows)
-    assert all(isinstance(k, tf_hsm.QuantizedRows) for k in head.shard_kernels)
     assert not any(v.name.endswith("kernel") for v in head.variables)
-    found = model.predict(inputs(65), verbose=0)
-    assert_same_bits(found, model.layers[0](inputs(65)))
+    assert_same(model.predict(inputs(), verbose=0), body(inputs()))
 
 
-def test_training_is_refused():
-    model, head = trained(devices=DEVICES)
-    model.quantize("int8", filters=lambda layer: layer is head)
-    model.compile("adam", loss=head.loss)
-    with pytest.raises(ValueError, match="quantized and cannot train"):
-        model.fit(inputs(65), LABELS, verbose=0)
-    with (
-        tf.GradientTape(),
-        pytest.raises(ValueError, match="quantized and cannot train"),
-    ):
-        head.loss(LABELS, head(inputs(65)))
+@pytest.mark.parametrize(
+    "name, place, rule",
+    [
+        ("two_level", DEVICES, None),
+        ("three", DEVICES, "sgd"),
+        ("huffman", 2, "sgd"),
+    ],
+)
+def test_training_is_refused(name, place, rule):
+    """In `fit`, under a tape, and in a function that a strategy runs."""
+    head = make_head(name, place, rule)
+    head.quantize("int8")
+    model = compiled(head, place)
+
+    def of_replica():
+        with tf.GradientTape():
+            return head(inputs(), LABELS)
+
+    refused = pytest.raises(ValueError, match="quantized and cannot train")
+    with refused:
+        model.fit(inputs(), LABELS, verbose=0)
+    with refused:
+        heads.runner(of_replica, place)()
+
+
+def test_workers_are_refused(monkeypatch):
+    """A process that has the first of two replicas alone."""
+    here = "tf_hsm.layers.{}.replicas_here"
+    with monkeypatch.context() as patch:
+        patch.setattr(here.format("hierarchical_softmax"), lambda: CPUS[:1])
+        head = make_head("huffman", 2, "sgd")
+    assert head.shard_kernels[1] is None
+    with pytest.raises(ValueError, match="other workers have shards"):
+        head.quantize("int8")
+    assert head.quantization_mode is None
+    monkeypatch.setattr(here.format("replicated"), lambda: CPUS[:1])
+    with pytest.raises(ValueError, match="int8 are for the replicas of one"):
+        make_head("huffman", 2, dtype=POLICIES["int8"])
 
 
 def test_other_refusals():
     several, _ = quantized("two_level", 2, "int8", 65)
-    with pytest.raises(ValueError, match="already quantized"):
-        several.quantize("int4")
     with pytest.raises(ValueError, match="rescore is not possible"):
-        several.top_k(inputs(65), 3, rescore=10)
+        several.top_k(inputs(), 3, rescore=10)
     with pytest.raises(ValueError, match="regroup is not possible"):
         several.regroup(several.tree)
     with pytest.raises(ValueError, match="several devices"):
         several.grow(several.tree.grow(["a"]))
     with pytest.raises(NotImplementedError, match="float8"):
-        built(TREES["two_level"](), devices=DEVICES).quantize("float8")
-    wide = built(TREES["two_level"](), devices=DEVICES, dtype="float64")
+        make_head("two_level", DEVICES).quantize("float8")
+    wide = make_head("two_level", DEVICES, dtype="float64")
     with pytest.raises(NotImplementedError, match="must be float32"):
         wide.quantize("int8")
-    tree = TREES["two_level"]()
-    for head in (
-        HierarchicalSoftmax(tree, devices=["GPU:0"], dtype=POLICIES["int8"]),
-        AdaptiveSoftmax(N, devices=["GPU:0"], dtype=POLICIES["int8"]),
+    tree = heads.tree_named("two_level")
+    for head, names, message in (
+        (HierarchicalSoftmax, ["GPU:0"], "GPU:0; they must be CPUs"),
+        (AdaptiveSoftmax, ["GPU:0"], "GPU:0; they must be CPUs"),
+        (HierarchicalSoftmax, ["nowhere"], "'nowhere' is not there"),
     ):
-        with pytest.raises(ValueError, match="GPU:0; they must be CPUs"):
-            head.build([None, 65])
-    head = HierarchicalSoftmax(
-        tree, devices=["nowhere"], dtype=POLICIES["int8"]
-    )
-    with pytest.raises(ValueError, match="'nowhere' is not there"):
-        head.build([None, 65])
+        classes = N if head is AdaptiveSoftmax else tree
+        made = head(classes, devices=names, dtype=POLICIES["int8"])
+        with pytest.raises(ValueError, match=message):
+            made.build([None, 65])
 
 
 def test_an_error_changes_nothing():
-    model, head = trained("sgd", devices=DEVICES)
+    head = make_head("two_level", DEVICES, "sgd")
     kernel = head.shard_kernels[-1]
     rows = kernel.numpy()
-    bad = rows.copy()
-    bad[-1, -1] = np.inf
-    kernel.assign(bad)
+    kernel.assign(rows + np.inf)
     names = [v.path for v in head.variables]
     with pytest.raises(ValueError, match="finite"):
         head.quantize("int8")
     assert head.quantization_mode is None and head.optimizer is not None
     assert [v.path for v in head.variables] == names
     kernel.assign(rows)
-    model.fit(inputs(65), LABELS, verbose=0)
+    compiled(head).fit(inputs(), LABELS, verbose=0)
     head.quantize("int8")
-
-
-@pytest.mark.parametrize(
-    "mode, options", [("int8", {}), ("int4", {"use_bias": "head"})]
-)
-def test_an_adaptive_softmax(mode, options, tmp_path):
-    """Tails on devices: the answers and files of one device."""
-    models, x = [], inputs(33)
-    for devices in (["CPU:3", "CPU:1"], None):
-        keras.utils.set_random_seed(0)
-        head = AdaptiveSoftmax(
-            N,
-            cutoffs=[10, 20, 40],
-            div_value=2,
-            tail=["flat", "two_level", 2],
-            devices=devices,
-            optimizer="sgd",
-            **options,
-        )
-        models.append(keras.Sequential([keras.Input([33]), head]))
-    (several,), (one,) = (model.layers for model in models)
-    one.set_weights(several.get_weights())
-    for model in models:
-        model.quantize(mode)
-        compiled(model)
-    on = [k.codes.value.device[-5:] for k in several.tail_kernels]
-    assert on == ["CPU:3", "CPU:1", "CPU:3"]
-    answers = {k: v for k, v in ANSWERS.items() if k != "nodes"}
-    for ask in answers.values():
-        assert_same_bits(ask(several, x), ask(one, x))
-    for draws in DRAWS.values():
-        assert_same_bits(
-            *(h.sample(x, 9, seed=5, **draws) for h in (one, several))
-        )
-    np.testing.assert_allclose(several(x, LABELS), one(x, LABELS), rtol=1e-6)
-    wanted = one.log_probs(x)
-
-    models[0].save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same_bits(loaded.layers[-1].log_probs(x), wanted)
-    models[0].save_weights(tmp_path / "model.weights.h5")
-    config = {**several.get_config(), "devices": None}
-    other = AdaptiveSoftmax.from_config(config)
-    keras.Sequential([keras.Input([33]), other]).load_weights(
-        tmp_path / "model.weights.h5"
-    )
-    assert_same_bits(other.log_probs(x), wanted)
-    path = distribute.checkpoint(several).save(tmp_path / "by_device")
-    other = AdaptiveSoftmax.from_config({**config, "devices": CPUS[:2]})
-    other.build([None, 33])
-    distribute.checkpoint(other).restore(path).assert_consumed()
-    assert_same_bits(other.log_probs(x), wanted)
-    tf_hsm.serving.export(models[0], str(tmp_path / "served"), k=4)
-    served = tf.saved_model.load(str(tmp_path / "served"))
-    found = served.signatures["serving_default"](inputs=x)
-    assert_same_bits(found["classes"], one.top_k(x, 4).classes)
-    with pytest.raises(ValueError, match="quantized and cannot train"):
-        models[0].fit(x, LABELS, verbose=0)

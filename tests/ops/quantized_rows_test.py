@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tf_hsm.runtime import quantized_rows
 
 TREES = {
     "two levels": tf_hsm.Tree.two_level(500),
@@ -75,6 +76,8 @@ def test_the_numbers_of_the_rows(mode, width):
     np.testing.assert_allclose(
         found, expected_numbers(weights, mode), rtol=1e-6
     )
+    in_graph = tf.function(quantized_rows.tensor)(rows)
+    np.testing.assert_array_equal(in_graph, found)
     block = width if mode == "int8" else 64
     for first in range(0, width, block):
         part = weights[:, first : first + block]

@@ -87,7 +87,7 @@ def tree_named(name):
     return TREES[name]()
 
 
-def make_head(name, rule, place=None, seed=0, **options):
+def make_head(name, rule, place=None, seed=0, width=WIDTH, **options):
     """A built head at a place; with the rule None, without an optimizer."""
     keras.utils.set_random_seed(seed)
     options = {"ignore_class": -1, "dtype": "float64", **options}
@@ -105,7 +105,7 @@ def make_head(name, rule, place=None, seed=0, **options):
             elif devices:
                 options["plan"] = distribute.plan(tree, devices, top=8)
             head = HierarchicalSoftmax(tree, **options)
-        head.build([None, WIDTH])
+        head.build([None, width])
     return head
 
 
