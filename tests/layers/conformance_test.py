@@ -217,16 +217,21 @@ def test_fit(name, option, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["to_prior", "several_weights_focal"])
-def test_grown(option):
+@pytest.mark.parametrize("name", ["hierarchical", "adaptive"])
+def test_grown(name, option):
     """New classes have the mean of the prior, and the class weight 1."""
-    head = built("hierarchical", option)
-    config = head.grow(TREE.grow(2)).get_config()
+    head = built(name, option)
+    by = {"hierarchical": TREE.grow(2), "adaptive": NUM_CLASSES + 2}
+    config = head.grow(by[name]).get_config()
     new = {"smoothing_prior": [PRIOR.mean()] * 2, "class_weights": [1, 1]}
     for key, value in OPTIONS[option].items():
         wanted = np.append(value, new[key]) if key in new else value
         np.testing.assert_array_equal(
             getattr(type(head).from_config(config), key), wanted
         )
+    before = head.get_config()
+    changed = {key for key in config if config[key] != before[key]}
+    assert changed <= {"tree", "num_classes", "tail", "order", *new}
 
 
 def test_a_layer_that_begins_at_the_prior_stays_there():

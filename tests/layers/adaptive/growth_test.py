@@ -110,26 +110,6 @@ def test_twice_and_by_none(name):
     assert now == is_flat
 
 
-def test_arguments_stay():
-    layer = make(
-        "narrow",
-        ignore_class=-1,
-        class_weights={3: 2.0},
-        smoothing_prior=np.arange(40),
-        label_smoothing=0.1,
-        trainable=False,
-    )
-    grown = layer.grow(42)
-    mine, its = grown.get_config(), layer.get_config()
-    for name in ("num_classes", "class_weights", "smoothing_prior"):
-        assert mine.pop(name) != its.pop(name)
-    assert mine == its
-    np.testing.assert_array_equal(grown.class_weights[[3, 40, 41]], [2, 1, 1])
-    np.testing.assert_array_equal(
-        grown.smoothing_prior[38:], [38, 39, 19.5, 19.5]
-    )
-
-
 def test_only_the_last_tail_may_not_be_pinned():
     trees = [Tree.huffman(range(26)).pin(), Tree.huffman(range(9))]
     options = {"cutoffs": [5, 31], "width": None, "div_value": 2}
