@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import models
+from tests.support.in_place_models import arguments, make_model
 from tests.support.pairs import all_pairs
 from tf_hsm.metrics import Perplexity, TopKAccuracy
 
@@ -36,19 +37,15 @@ def test_mean_over_uneven_batches(form):
     """Each label counts the same, whatever the batch that it is in."""
     tokens, labels = models.make_data()
     labels[:9, 0] = -1
-    compiling = {"metrics": [Perplexity(None)]}
     reference = models.endpoint_form(ignore_class=-1)
     losses = reference([tokens, labels]).numpy()
     mean = losses.sum() / ((tokens != 0) & (labels != -1)).sum()
-    if form == "compile":
-        model, x = models.compile_form(ignore_class=-1), tokens
-        y = labels
-    else:
-        model = models.endpoint_form(ignore_class=-1, compiling=compiling)
-        x, y = [tokens, labels], None
+    compiling = {} if form == "compile" else {"metrics": [Perplexity(None)]}
+    model = make_model(form, own=False, compiling=compiling, ignore_class=-1)
     model.set_weights(reference.get_weights())
+    data = arguments(form, tokens, labels)
     for batch_size in (8, 5):
-        _, perplexity = model.evaluate(x, y, batch_size=batch_size, verbose=0)
+        _, perplexity = model.evaluate(**data, batch_size=batch_size, verbose=0)
         np.testing.assert_allclose(perplexity, np.exp(mean), rtol=1e-5)
 
 
@@ -93,15 +90,13 @@ def test_losses_in_a_step():
 def test_metrics_of_keras(metric, form, kind, eager):
     """They would compare labels with hidden units, or with losses."""
     tokens, labels = models.make_data(4)
-    x = tokens if form == "compile" else [tokens, labels]
-    make = {"compile": models.compile_form, "endpoint": models.endpoint_form}[
-        form
-    ]
-    model = make(compiling={kind: [metric], "run_eagerly": eager})
+    compiling = {kind: [metric], "run_eagerly": eager}
+    model = make_model(form, own=False, compiling=compiling)
+    data = arguments(form, tokens, labels)
     before = model.get_weights()
     for call in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match=r"TopKAccuracy\(head, 1"):
-            call(x, labels, verbose=0)
+            call(**data, verbose=0)
     for now, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, old)
 

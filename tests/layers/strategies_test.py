@@ -56,28 +56,23 @@ def fitted(
     """A model after two epochs; its data, and the losses and metrics."""
     tokens, labels, weights = ragged_data(form)
     keras.utils.set_random_seed(0)
+
+    def compiling(head):
+        if form == "endpoint":
+            return {"metrics": make_metrics(None)}
+        return {"metrics": None, "weighted_metrics": make_metrics(head)}
+
     with strategy.scope():
-        options = {
-            "ignore_class": -1,
-            "optimizer": optimizer(),
-            "make": make,
-        }
-        if form == "compile":
-            model = models.compile_form(
-                compiling=lambda head: {
-                    "metrics": None,
-                    "weighted_metrics": make_metrics(head),
-                },
-                **options,
-            )
-            data = {"x": tokens, "y": labels, "sample_weight": weights}
-        else:
-            model = models.endpoint_form(
-                weighted=True,
-                compiling={"metrics": make_metrics(None)},
-                **options,
-            )
-            data = {"x": [tokens, labels, weights]}
+        model = make_model(
+            form,
+            own=False,
+            weighted=True,
+            compiling=compiling,
+            optimizer=optimizer(),
+            make=make,
+            ignore_class=-1,
+        )
+    data = arguments(form, tokens, labels, weights)
     model.run_eagerly = eager
     history = model.fit(
         **data, epochs=2, shuffle=False, batch_size=10, verbose=0

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import models
+from tests.support.in_place_models import arguments, fit, make_model
 from tf_hsm.heads.tree_head import TreeHead
 
 
@@ -27,12 +28,8 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
     tokens, labels = models.make_data()
     labels = np.full_like(labels, label)
     compiling = {"run_eagerly": eager}
-    if form == "compile":
-        model = models.compile_form(compiling=compiling, use_bias=False)
-        models.train(model, tokens, labels, epochs=1)
-    else:
-        model = models.endpoint_form(compiling=compiling, use_bias=False)
-        models.train(model, [tokens, labels], epochs=1)
+    model = make_model(form, own=False, compiling=compiling, use_bias=False)
+    fit(model, arguments(form, tokens, labels), epochs=1)
     assert set(seen) == {tf.int64}
 
 
@@ -47,17 +44,17 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
 )
 def test_policies(form, policy, variable, loss, eager):
     """The kernel has the variables' type; losses are float32 at least."""
-    tokens, labels = models.make_data()
-    options = {"dtype": policy, "compiling": {"run_eagerly": eager}}
-    if form == "compile":
-        model, x, y = models.compile_form(**options), tokens, labels
-    else:
-        model, x, y = models.endpoint_form(**options), [tokens, labels], None
+    compiling, data = (
+        {"run_eagerly": eager},
+        arguments(form, *models.make_data()),
+    )
+    model = make_model(form, own=False, compiling=compiling, dtype=policy)
+    if form == "endpoint":
         assert model.output.dtype == loss
-        assert model.predict(x, verbose=0).dtype == loss
+        assert model.predict(data["x"], verbose=0).dtype == loss
     head = models.head_of(model)
     assert head.kernel.dtype == head.bias.dtype == variable
-    losses = models.train(model, x, y)
+    losses = fit(model, data)
     assert losses[-1] < losses[0]
     inputs = np.ones([2, models.WIDTH])
     assert head(inputs).dtype == head.compute_dtype
