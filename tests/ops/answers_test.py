@@ -32,7 +32,7 @@ from tests.support.references import (
     all_starts,
     build,
 )
-from tests.support.top_k_cases import check_top_k, ranked, some_k, tied
+from tests.support.top_k_cases import check_top_k, some_k, tied
 from tf_hsm import hierarchical_softmax_log_prob as log_prob
 from tf_hsm import hierarchical_softmax_log_probs as log_probs
 from tf_hsm import hierarchical_softmax_sample as sample
@@ -91,7 +91,7 @@ def test_answers_of_soft_caps():
     given = head.log_prob(problem.labels[:, np.newaxis], inputs)
     np.testing.assert_array_equal(given[:, 0], of_labels)
     for one, other in zip(
-        head.top_k(inputs, 5), ranked(values, 5), strict=True
+        head.top_k(inputs, 5), reference.ranked(values, 5), strict=True
     ):
         np.testing.assert_array_equal(one, other)
     few = head.top_k(inputs, 3, allowed=[3, 4, 5], renormalize=True)
@@ -199,7 +199,9 @@ def check_sorted(tree, arguments, k, least=None, **options):
     """The result has the bits and the order of a sort of all classes."""
     values = log_probs(*arguments, tree).numpy()
     found = top_k(*arguments, tree, k, **options)
-    for one, other in zip(found, ranked(values, k, bounds=least), strict=True):
+    for one, other in zip(
+        found, reference.ranked(values, k, bounds=least), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import pinned, references
+from tests.support import references
 from tests.support.references import build
 from tests.support.training import assert_same, states
 from tests.support.update_rules import built
@@ -21,6 +21,7 @@ INVALID = tf.errors.InvalidArgumentError
 TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
 FLAT = tf_hsm.Tree.flat(60)
 FOREST = build("below binary")
+PINNED = tf_hsm.Tree.huffman(1 / np.arange(1, 61)).pin()
 BATCH, WIDTH, COUNT = 4, 3, 29
 ROWS = TREE.num_rows
 FUNCTIONS = {
@@ -420,8 +421,8 @@ REFUSED = [
     *[
         each
         for weights_of, tree in (
-            (pinned.TREE.expand(), pinned.TREE),
-            (pinned.TREE, pinned.TREE.expand()),
+            (PINNED.expand(), PINNED),
+            (PINNED, PINNED.expand()),
         )
         for each in refused(
             f"loss train_step {DOWN}",
@@ -439,15 +440,15 @@ REFUSED = [
     *refused(
         "loss",
         INVALID,
-        ("biases must", {"biases": new([pinned.TREE.num_rows])}),
-        tree=pinned.TREE,
+        ("biases must", {"biases": new([PINNED.num_rows])}),
+        tree=PINNED,
     ),
     *refused(
         "label_tree_loss label_tree_top_k label_tree_log_prob"
         " label_tree_train_step",
         ValueError,
         (r"pinned.*tree\.expand\(\)", {}),
-        tree=pinned.TREE,
+        tree=PINNED,
     ),
     # Variables.
     *[

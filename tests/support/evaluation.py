@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, references, trees
+from tests.support import inference_reference, oracle, references, trees
 from tests.support.places import HERE
 
 
@@ -226,16 +226,8 @@ def dense(result):
 def assert_within(actual, expected, bound):
     """Asserts, element by element, that |actual - expected| <= bound."""
     for field in dataclasses.fields(oracle.Result):
-        values = getattr(actual, field.name)
-        if values is None:
-            continue
-        error = abs(values - getattr(expected, field.name))
-        limit = getattr(bound, field.name)
-        assert values.shape == limit.shape, field.name
-        # Written so that a NaN fails too.
-        bad = ~(error <= limit)
-        assert not bad.any(), (
-            f"{field.name}: {bad.sum()} of {bad.size} elements are off, first"
-            f" at {np.argwhere(bad)[0]}: error {error[bad][0]:.3g}, bound"
-            f" {limit[bad][0]:.3g}"
+        values, wanted, limit = (
+            getattr(result, field.name) for result in (actual, expected, bound)
         )
+        if values is not None:
+            inference_reference.assert_near(values, wanted, limit, field.name)

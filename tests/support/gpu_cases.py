@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, pinned, trees
+from tests.support import oracle, references, trees
 from tests.support.evaluation import assert_within, dense, evaluate
 from tests.support.references import build
 from tests.support.training import assert_close
@@ -64,8 +64,8 @@ def check_trees_are_told_apart(place):
 def check_pinned_or_not(place):
     """The same arrays, first of a tree and then of a pinned one, and back."""
     tree = build("pinned binary_37")
-    problem = pinned.random_problem(tree, 8, 5, np.float64)
-    both = pinned.expanded(problem)
+    problem = references.random_problem(tree, 8, 5, np.float64)
+    both = references.expanded(tree, problem)
     arrays = tree_tensors(tree)._asdict()
     expected, bound = oracle.hierarchical_softmax(tree, both)
     for given, is_pinned in [(both, False), (problem, True), (both, False)]:

@@ -4,28 +4,12 @@ Like `oracle`, written as the formulas of docs/math.md read, one group at a
 time, and beside each value a bound on the rounding error of an implementation.
 """
 
-import dataclasses
 import math
 
 import ml_dtypes
 import numpy as np
 
 from tests.support import oracle
-
-
-@dataclasses.dataclass(frozen=True)
-class Gradients:
-    """The gradients of sum(upstream * log_probs), or bounds on their errors.
-
-    Attributes:
-        dx: `[B, D]`.
-        dw: `[R, D]`.
-        db: `[R]`.
-    """
-
-    dx: np.ndarray
-    dw: np.ndarray
-    db: np.ndarray
 
 
 def node_log_probs(tree, problem):
@@ -78,7 +62,7 @@ def gradients(tree, problem, upstream):
         upstream: `[B, R]`, the gradient by each row's log-probability.
 
     Returns:
-        `Gradients` with the values, and with the bounds.
+        An `oracle.Result` without losses of the values, and one of the bounds.
     """
     x, w = _float64(problem.inputs), _float64(problem.weights)
     z, z_error, slope = _logits(problem)
@@ -112,10 +96,11 @@ def gradients(tree, problem, upstream):
     if problem.logit_soft_cap is not None:
         dz_error += 2 * (z_error / problem.logit_soft_cap + 4 * u) * abs(dz)
         dz *= slope
-    value = Gradients(dz @ w, dz.T @ x, dz.sum(0))
+    value = oracle.Result(None, dz @ w, dz.T @ x, dz.sum(0))
     batch, rows = z.shape
     size = abs(dz)
-    bound = Gradients(
+    bound = oracle.Result(
+        None,
         (dz_error + rows * u * size) @ abs(w),
         (dz_error + batch * u * size).T @ abs(x),
         (dz_error + batch * u * size).sum(0),
@@ -152,6 +137,22 @@ def ranking(log_probs):
         `[..., N]`, classes.
     """
     return np.argsort(-_keys(log_probs), axis=-1, kind="stable")
+
+
+def ranked(values, k, mask=True, bounds=None):
+    """The best values and classes of each row, -inf and -1 for no class."""
+    found = np.full([len(values), k], -np.inf), np.full([len(values), k], -1)
+    for i, row in enumerate(values):
+        classes = ranking(row)
+        classes = classes[np.broadcast_to(mask, values.shape)[i, classes]]
+        if bounds is not None:
+            keys = np.fmax(row[classes], -np.inf)
+            least = np.fmax(bounds[i], np.finfo(values.dtype).min)
+            classes = classes[keys >= least]
+        classes = classes[:k]
+        found[0][i, : classes.size] = row[classes]
+        found[1][i, : classes.size] = classes
+    return found
 
 
 def beam_search(tree, nodes, k, beam_width):

@@ -53,13 +53,13 @@ class Result:
     """The loss and its gradients, or the bounds on their errors; float64.
 
     Attributes:
-        loss: `[B]`, in nats.
+        loss: `[B]`, in nats; None for gradients alone.
         dx: `[B, D]`, of sum(upstream * loss); dw and db likewise.
         dw: `[R, D]`.
         db: `[R]`.
     """
 
-    loss: np.ndarray
+    loss: np.ndarray | None
     dx: np.ndarray
     dw: np.ndarray
     db: np.ndarray
@@ -78,7 +78,7 @@ class Result:
 class OneGroup:
     """A tree of one group with its rows in class order: the full softmax."""
 
-    depth = 1
+    depth, pinned = 1, False
 
     def __init__(self, num_classes):
         self.num_classes = self.num_rows = num_classes

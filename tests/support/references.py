@@ -1,17 +1,27 @@
 """What the references say of any tree, pinned or not.
 
-Weights, biases and their gradients have a row for each row of the weights.
+Weights, biases and their gradients have a row for each row of the weights. A
+reference sees what a pinned tree means: weights and biases of zero for the
+second row of each group.
 """
 
+import dataclasses
 import functools
 
 import numpy as np
 
-from tests.support import forests, inference_reference, oracle, pinned, trees
+import tf_hsm
+from tests.support import forests, inference_reference, oracle, trees
 
+_PINNED = {
+    "two_classes": lambda: tf_hsm.Tree.balanced(2, 2).pin(),
+    "binary_37": lambda: trees.CATALOGUE["binary_37"]().pin(),
+    "huffman_203": lambda: trees.CATALOGUE["huffman_2ary"]().pin(),
+    "chain_50": lambda: trees.chain(50).pin(),
+}
 # Forests, each below some rows of a tree.
 FORESTS = [f"below {name}" for name in forests.TREES]
-PINNED = [f"pinned {name}" for name in pinned.TREES]
+PINNED = [f"pinned {name}" for name in _PINNED]
 NAMES = [*trees.CATALOGUE, *FORESTS, *PINNED]
 
 
@@ -22,7 +32,7 @@ def build(name):
         tree = forests.TREES[name.removeprefix("below ")]()
         return forests.cut(tree, forests.some_rows(tree, 1), 1).forest
     if name in PINNED:
-        return pinned.TREES[name.removeprefix("pinned ")]()
+        return _PINNED[name.removeprefix("pinned ")]()
     return {**trees.CATALOGUE, **trees.DEEP}[name]()
 
 
@@ -48,7 +58,11 @@ def random_problem(
         has_biases: Whether there are biases.
         **options: Other fields of the problem.
     """
-    problem = _of(tree).random_problem(tree, batch, dim, dtype, seed)
+    problem = oracle.random_problem(tree, batch, dim, dtype, seed)
+    if tree.pinned:
+        problem = problem.replace(
+            weights=problem.weights[::2], biases=problem.biases[::2]
+        )
     share, to_prior = smoothed
     prior = None
     if to_prior:
@@ -82,29 +96,52 @@ def roots_of_rows(forest):
     )
 
 
+def expanded(tree, problem):
+    """The problem with zeros for the second rows of a pinned tree."""
+
+    def spread(array):
+        if array is None:
+            return None
+        rows = np.zeros([2 * len(array), *array.shape[1:]], array.dtype)
+        rows[::2] = array
+        return rows
+
+    if not tree.pinned:
+        return problem
+    return problem.replace(
+        weights=spread(problem.weights), biases=spread(problem.biases)
+    )
+
+
 def hierarchical_softmax(tree, problem, **options):
     """As `oracle.hierarchical_softmax`."""
-    return _of(tree).hierarchical_softmax(tree, problem, **options)
+    both = oracle.hierarchical_softmax(tree, expanded(tree, problem), **options)
+    return _of_weights(tree, both)
 
 
 def touched_rows(tree, labels, ignore_class=None):
     """As `oracle.touched_rows`."""
-    return _of(tree).touched_rows(tree, labels, ignore_class)
+    rows = oracle.touched_rows(tree, labels, ignore_class)
+    return rows[::2] // 2 if tree.pinned else rows
 
 
 def node_log_probs(tree, problem):
     """As `inference_reference.node_log_probs`, of all rows of the tree."""
-    if tree.pinned:
-        problem = pinned.expanded(problem)
-    return inference_reference.node_log_probs(tree, problem)
+    return inference_reference.node_log_probs(tree, expanded(tree, problem))
 
 
 def log_prob_gradients(tree, problem, upstream):
     """As `inference_reference.gradients`."""
-    if tree.pinned:
-        return pinned.log_prob_gradients(tree, problem, upstream)
-    return inference_reference.gradients(tree, problem, upstream)
+    problem = expanded(tree, problem)
+    both = inference_reference.gradients(tree, problem, upstream)
+    return _of_weights(tree, both)
 
 
-def _of(tree):
-    return pinned if tree.pinned else oracle
+def _of_weights(tree, results):
+    """Leaves the second rows of a pinned tree out of results."""
+    if not tree.pinned:
+        return results
+    return [
+        dataclasses.replace(result, dw=result.dw[::2], db=result.db[::2])
+        for result in results
+    ]

@@ -42,22 +42,6 @@ def functions(sigmoids):
     return log_probs, tf_hsm.label_tree_top_k
 
 
-def ranked(values, k, mask=True, bounds=None):
-    """The best values and classes of each row, -inf and -1 for no class."""
-    found = np.full([len(values), k], -np.inf), np.full([len(values), k], -1)
-    for i, row in enumerate(values):
-        classes = reference.ranking(row)
-        classes = classes[np.broadcast_to(mask, values.shape)[i, classes]]
-        if bounds is not None:
-            keys = np.fmax(row[classes], -np.inf)
-            least = np.fmax(bounds[i], np.finfo(values.dtype).min)
-            classes = classes[keys >= least]
-        classes = classes[:k]
-        found[0][i, : classes.size] = row[classes]
-        found[1][i, : classes.size] = classes
-    return found
-
-
 def tied(ties, problem):
     """A problem by which many classes are equal, or none is."""
     rng = np.random.default_rng(0)
@@ -139,7 +123,7 @@ def check_top_k(
             found = place.run(functools.partial(search, **options))
             assert found.classes.dtype == tf.int64
             assert not found.num_pruned.numpy().any()
-            wanted = ranked(values, k, mask, bounds)
+            wanted = reference.ranked(values, k, mask, bounds)
             for one, other in zip(found, wanted, strict=False):
                 np.testing.assert_array_equal(one, other)
         if sigmoids and chance is not None:
