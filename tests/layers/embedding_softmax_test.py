@@ -77,6 +77,7 @@ def test_embed(kind, combiner):
     np.testing.assert_allclose(slope, 2 * factors.T @ expected, atol=1e-12)
     padded, bags = np.array([[3, -1, 4], [-1, 3, 4]]), np.array([[3, 4]] * 2)
     assert_same(layer.embed(padded), layer.embed(bags))
+    assert not np.any(layer.embed(padded[1, :1]))
 
 
 @pytest.mark.parametrize("kind", softmaxes.KINDS)
@@ -270,23 +271,17 @@ def test_mixed_precision(policy):
 def test_weights_of_bags_that_are_learned():
     """In place as by the model's optimizer."""
     ids = keras.Input([3], dtype="int64")
-    x, y = np.arange(12).reshape(4, 3) % 9, np.arange(4)
+    data = {"x": np.arange(12).reshape(4, 3) % 9, "y": np.arange(4)}
     runs = []
     for own in ("sgd", None):
         keras.utils.set_random_seed(2)
         embedding = keras.layers.Embedding(9, 1)
         learned = keras.layers.Reshape([3])(embedding(ids))
-        head = tf_hsm.layers.EmbeddingSoftmax(
-            tf_hsm.Tree.two_level(9),
-            num_embeddings=9,
-            width=4,
-            kernel_initializer=keras.initializers.RandomNormal(seed=1),
-            optimizer=own,
-        )
+        head = softmaxes.make_layer(optimizer=own)
         model = keras.Model(ids, head([ids, learned]))
         model.compile(optimizers.SGD(0.01), head.loss)
         before = embedding.embeddings.numpy()
-        losses = fit(model, {"x": x, "y": y})
+        losses = fit(model, data)
         assert (embedding.embeddings.numpy() != before).any()
         variables = [*head.row_variables(), embedding.embeddings]
         runs.append([losses, *(v.numpy() for v in variables)])

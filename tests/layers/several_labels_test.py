@@ -58,10 +58,7 @@ def test_as_inputs_of_a_model(tmp_path):
     ]
     head = make_head(several_labels=True)
     model = keras.Model(inputs, head(*inputs))
-    model.compile(keras.optimizers.SGD(0.5))
     data = [v[:10].reshape(5, 2, -1) for v in (X, CLASSES, PROBS)]
-    losses = model.fit(data, verbose=0, epochs=3).history["loss"]
-    assert losses[-1] < losses[0]
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     found = loaded.predict(data, verbose=0)

@@ -199,18 +199,6 @@ def test_vectors_without_a_tape_have_no_gradient():
     assert_same(own_variables(layer), before)
 
 
-@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
-@pytest.mark.parametrize("wrong", [-1, 40, 2**40])
-def test_bad_classes_move_nothing(wrong, wrap):
-    layer = make("narrow", optimizer="adagrad")
-    embed = wrap(functools.partial(layer, embed=True))
-    before = own_variables(layer)
-    message = r"classes must be in \[0, 40\)"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        embed(np.array([3, wrong]))
-    assert_same(own_variables(layer), before)
-
-
 @pytest.mark.parametrize("stochastic_rounding", [False, True])
 def test_bfloat16(stochastic_rounding):
     layer = make(

@@ -147,28 +147,3 @@ def test_automatic_cutoffs():
     )
     layer.build([None, 32])
     assert layer.head_kernel.shape[0] == tree.group_offsets[1]
-
-
-@pytest.mark.parametrize("num_classes", [1, 2, 3, 4, 10, 1000])
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        dict.fromkeys(["call", "floor", "weight", "logit", "product"], 0.0),
-        {"weight": 1e9},
-        {"logit": 1e9},
-        {"floor": 1e9, "product": 0.0},
-        {"call": 1e9},
-    ],
-)
-def test_wrong_calibration(num_classes, wrong):
-    """No head of one class, and no empty tail, whatever the cost model."""
-    for counts in (None, np.zeros(num_classes), np.eye(num_classes)[0]):
-        layer = AdaptiveSoftmax(
-            num_classes, counts=counts, cost_model=CostModel(**wrong)
-        )
-        layer.build([None, 32])
-        ends = [0, *layer.cutoffs, num_classes]
-        assert ends[1] >= min(num_classes, 2)
-        assert (np.diff(ends) >= 1).all()
-        inputs = make_inputs(1)[:, :8].repeat(4, 1)
-        assert layer.predict_class(inputs).shape == [1]

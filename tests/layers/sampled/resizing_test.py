@@ -13,7 +13,6 @@ from tests.support.models import (
     head_of,
     make_data,
     sampled_head,
-    sampled_losses,
     train,
 )
 from tf_hsm.layers import SampledSoftmax
@@ -66,23 +65,6 @@ def test_new_rows_begin_with_the_mean():
     np.testing.assert_allclose(
         zero[NUM_CLASSES:], counts[NUM_CLASSES:] / counts.sum(), rtol=1e-5
     )
-
-
-def test_draws_go_on():
-    """The step is kept, and the draws of the larger law follow from it."""
-    head = built()
-    grown = head.grow(TOTAL)
-    assert grown.step.numpy() == 7 and grown.step is not head.step
-    x, labels = inputs(), np.arange(8) + NUM_CLASSES + NEW - 8
-    other = SampledSoftmax.from_config(grown.get_config())
-    other.build([None, WIDTH])
-    other.set_weights(grown.get_weights())
-    np.testing.assert_array_equal(
-        sampled_losses(grown, x, labels), sampled_losses(other, x, labels)
-    )
-    assert grown.step.numpy() == 8 and head.step.numpy() == 7
-    drawn = [grown._draws.draw(3, step) for step in range(60)]
-    assert np.max(drawn) >= NUM_CLASSES
 
 
 @pytest.mark.parametrize("given", [False, True])
