@@ -77,8 +77,8 @@ def below_units(tree, below, counts, units):
 
     Args:
       tree: the `Tree`.
-      below: what `below_groups` returned.
-      counts: the counts that `below_groups` took.
+      below: the `SubtreeLoads` of `below_groups` for the same counts.
+      counts: as `below_groups` takes them.
       units: `[U]`, rows of the tree; leaves come first, ascending.
     """
     groups = groups_below(tree.group_parents, units)

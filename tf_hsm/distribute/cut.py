@@ -32,8 +32,8 @@ def cut(tree, rows, work, top):
 
     Args:
       tree: the `Tree`.
-      rows: `[G]`, the rows of each group and below.
-      work: `[G]`, the mean number of these that an example scores.
+      rows: `[G]`, of the `SubtreeLoads` of groups, as `work`.
+      work: `[G]`.
       top: about how many subtrees there shall be.
     """
     offsets, parents, _ = tree._arrays
@@ -80,12 +80,8 @@ def arrange(work, rows):
 
     The units are dealt to two halves of like work and like rows, the heaviest
     first, and each half is arranged alike. So an interval of a given share of
-    one measure has about that share of the other. If there are very many, the
-    light ones are dealt in bundles.
-
-    Args:
-      work: `[U]`.
-      rows: `[U]`.
+    one measure, `work [U]` or `rows [U]`, has about that share of the other. If
+    there are very many, the light ones are dealt in bundles.
     """
     shares = np.stack([_shares(work), _shares(rows)], 1)
     order = np.argsort(-shares.max(1), kind="stable")
@@ -157,13 +153,8 @@ def _at(is_chosen, groups):
 def intervals(work, rows, count):
     """Cuts the units into `count` intervals, the largest as small as can be.
 
-    The size of an interval is the larger of its shares of the work and of the
-    rows. Sizes are as like as the largest interval allows.
-
-    Args:
-      work: `[U]`.
-      rows: `[U]`.
-      count: how many intervals.
+    The size of an interval is the larger of its shares of the work `[U]` and of
+    the rows `[U]`. Sizes are as like as the largest interval allows.
 
     Returns:
       `[count + 1]` int64, where each begins. Some are empty where there are
@@ -216,13 +207,9 @@ def _capped(sizes, count):
 def _earliest_starts(sums, size, count):
     """Where the last intervals can begin at the earliest, `[count + 1]`.
 
-    Entry i is the first unit from which count - i intervals of at most the
-    given size reach the end.
-
-    Args:
-      sums: `[2, U + 1]`, what is before each unit, of each measure.
-      size: a share of either measure.
-      count: how many intervals.
+    Entry i is the first unit from which count - i intervals of at most `size`,
+    a share of either measure, reach the end. `sums [2, U + 1]` has the shares
+    before each unit.
     """
     starts = [sums.shape[1] - 1]
     for _ in range(count):

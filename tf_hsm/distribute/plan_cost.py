@@ -113,51 +113,36 @@ class PlanCost:
 def plan_cost(plan):
     """Returns the `PlanCost` of a plan."""
     step, loads = plan.step, plan.layout.unit_loads
-    has_times = step.batch is not None and step.width is not None
     top = _top_cost(plan)
     # As the masses of a shard: of a shard with all units nothing is left.
     below = float(loads.masses[plan.layout.num_leaf_units :].sum())
     shards = tuple(
         _shard_cost(plan, shard, top, below) for shard in plan.shards
     )
-    total_work = sum(s.work for s in shards)
-    chance = None
+    work = [shard.work for shard in shards]
+    # What needs a batch, or a width too, is None without it.
+    costs = dict.fromkeys(field.name for field in dataclasses.fields(PlanCost))
     if step.batch is not None:
-        squares = _sums(plan, loads.squares)
-        means = step.batch * _sums(plan, loads.work)
-        largest = expected_largest(means, step.batch * squares)
-        chance = _over_mean(largest, means.sum(), len(shards))
-    return PlanCost(
+        squares = [loads.squares[_units_of(s)].sum() for s in plan.shards]
+        means = step.batch * np.array(work)
+        largest = expected_largest(means, step.batch * np.array(squares))
+        costs["largest_by_chance"] = _over_mean(means, largest)
+        if step.width is not None:
+            costs.update(_step_costs(plan, top, shards, below))
+    costs.update(
         shards=shards,
         top=top,
-        largest_work=_over_mean(
-            max(s.work for s in shards), total_work, len(shards)
-        ),
+        largest_work=_over_mean(work, max(work)),
         largest_rows=_over_mean(
-            max(s.rows for s in shards),
-            sum(s.rows for s in shards),
-            len(shards),
+            [s.rows for s in shards], max(s.rows for s in shards)
         ),
-        largest_by_chance=chance,
-        **(_step_costs(plan, top, shards, below) if has_times else _NO_TIMES),
         remarks=(
             *plan_report.remarks(plan),
             *plan_report.binding(step, top, shards),
         ),
         step=step,
     )
-
-
-_NO_TIMES = dict.fromkeys(
-    (
-        "wire_bytes",
-        "wire_bytes_per_example",
-        "parameter_bytes",
-        "wire_milliseconds",
-        "milliseconds",
-        "worst_milliseconds",
-    )
-)
+    return PlanCost(**costs)
 
 
 def _step_costs(plan, top, shards, below):
@@ -209,10 +194,7 @@ def _worst_milliseconds(step, shard):
 def _exchanged(plan, share, below):
     """Returns how many examples leave a device, and how many arrive there.
 
-    Args:
-      plan: the `Plan`.
-      share: the share of the batch whose label is in the device's shard.
-      below: the share whose label is in any shard.
+    `share` of the batch has its label in the device's shard, `below` in any.
     """
     own = 0.0
     if plan.step.on_replicas:
@@ -223,8 +205,7 @@ def _exchanged(plan, share, below):
 def _shard_cost(plan, shard, top, below):
     """Returns the `ShardCost` of a shard."""
     step, layout = plan.step, plan.layout
-    units = slice(shard.first_unit, shard.first_unit + shard.num_units)
-    here = layout.unit_loads.map(lambda x: float(x[units].sum()))
+    here = layout.unit_loads.map(lambda x: float(x[_units_of(shard)].sum()))
     rows = shard.num_rows // (2 if plan.tree.pinned else 1)
     rows_below = plan.tree.num_weight_rows - layout.top.num_weight_rows
     work_below = layout.unit_loads.work.sum()
@@ -236,15 +217,11 @@ def _shard_cost(plan, shard, top, below):
             num_classes = plan.tree.num_classes
             sent = step.sent_bytes(leaving, arriving, num_classes)
             received = step.sent_bytes(arriving, leaving, num_classes)
+            sent, received = sent + top.sent_bytes, received + top.sent_bytes
             milliseconds = 0.0
             if here.work > 0:
-                milliseconds = float(
-                    step.milliseconds(step.batch * here.work, here.touched)
-                )
-            sent, received = (
-                sent + top.sent_bytes,
-                received + top.received_bytes,
-            )
+                scored = step.batch * here.work
+                milliseconds = float(step.milliseconds(scored, here.touched))
     return ShardCost(
         device=shard.device,
         subtrees=shard.num_units,
@@ -267,7 +244,9 @@ def _top_cost(plan):
     step, top = plan.step, plan.layout.top
     masses = plan.layout.unit_loads.masses
     work, touched = top.expected_cost(masses), None
-    sent = milliseconds = None
+    size = sent = milliseconds = None
+    if step.width is not None:
+        size = step.bytes_of(top.num_weight_rows)
     replicas = len(plan.devices) if step.on_replicas else 1
     if step.batch is not None:
         batch = -(-step.batch // replicas)
@@ -284,9 +263,7 @@ def _top_cost(plan):
         work=work,
         work_share=work / (work + plan.layout.unit_loads.work.sum()),
         examples_share=1.0,
-        bytes=None
-        if step.width is None
-        else step.bytes_of(top.num_weight_rows),
+        bytes=size,
         touched_rows=touched,
         sent_bytes=sent,
         received_bytes=sent,
@@ -294,15 +271,15 @@ def _top_cost(plan):
     )
 
 
-def _sums(plan, values):
-    """Returns the sum of what the units of each shard have, `[S]`."""
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    return np.diff(sums[plan.layout.first_units])
+def _units_of(shard):
+    """Returns the slice of the units of a shard."""
+    return slice(shard.first_unit, shard.first_unit + shard.num_units)
 
 
-def _over_mean(largest, total, count):
-    """Returns the largest over the mean; 1 where nothing is there."""
-    return float(largest * count / total) if total > 0 else 1.0
+def _over_mean(values, largest):
+    """Returns the largest over the mean of values; 1 if there is nothing."""
+    total = np.sum(values)
+    return float(largest * len(values) / total) if total > 0 else 1.0
 
 
 def expected_largest(means, squares):

@@ -84,21 +84,11 @@ class Step:
         return leaving * (vector + label + loss) + arriving * (vector + loss)
 
     def wire_bytes(self, examples, num_classes):
-        """Returns the bytes that go to a shard and come back.
-
-        Args:
-          examples: how many go to a shard of another device.
-          num_classes: N.
-        """
+        """Returns the bytes of examples that go to a shard and come back."""
         return self.sent_bytes(examples, examples, num_classes)
 
     def top_gradient_bytes(self, touched_rows, replicas):
-        """Returns the bytes that a replica sends of its gradient of the top.
-
-        Args:
-          touched_rows: the rows of the top that its examples score.
-          replicas: how many there are, all of which get the gradient.
-        """
+        """Returns the bytes of a gradient of the top, sent to all replicas."""
         return exchanged_bytes(
             sparse_bytes(touched_rows, self.width, _BYTES[self.dtype]),
             replicas,
@@ -112,9 +102,7 @@ class Step:
     def milliseconds(self, rows, touched_rows):
         """Returns the milliseconds of a call, forward and backward.
 
-        Args:
-          rows: those that are scored, of all examples together.
-          touched_rows: those that any example scores.
+        All examples together score `rows`; any of them scores `touched_rows`.
         """
         model = self.cost_model
         return (
@@ -131,12 +119,7 @@ class Step:
         """Returns the milliseconds in which a replica exchanges examples.
 
         Replicas exchange inputs, and later results: each time, a replica sends
-        and receives at once.
-
-        Args:
-          leaving: as for `sent_bytes`.
-          arriving: as for `sent_bytes`.
-          num_classes: N.
+        and receives at once. The arguments are those of `sent_bytes`.
         """
         most = np.maximum(leaving, arriving)
         return 1e3 * self.wire_bytes(most, num_classes) / self.network
@@ -155,11 +138,8 @@ class Step:
     def of(cls, bandwidth, cost_model, **options):
         """Makes a step; `bandwidth` replaces the rate of the cost model.
 
-        Args:
-          bandwidth: bytes of weights, or of their gradient, that a device reads
-            or writes in a second; None for the rate of the cost model.
-          cost_model: a `CostModel`, or None for the default one.
-          **options: the other attributes.
+        A device reads or writes `bandwidth` bytes of weights, or of their
+        gradient, in a second.
         """
         step = cls(
             cost_model=CostModel() if cost_model is None else cost_model,

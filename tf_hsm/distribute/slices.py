@@ -43,20 +43,19 @@ class Slices(private_saving.SlicedMatrix):
 
     def slices(self):
         """Returns each variable, with the text that `SaveV2` takes for it."""
-        return [
-            (variable, self._text(variable.shape.as_list(), first))
-            for variable, first in zip(
-                self._variables, self._first_rows, strict=True
+        pairs = []
+        for variable, first in zip(
+            self._variables, self._first_rows, strict=True
+        ):
+            shape = variable.shape.as_list()
+            info = tf.compat.v1.Variable.SaveSliceInfo(
+                full_name=self._name,
+                full_shape=[self._num_rows, *shape[1:]],
+                var_offset=[first, *(0 for _ in shape[1:])],
+                var_shape=shape,
             )
-        ]
-
-    def _text(self, shape, first_row):
-        return tf.compat.v1.Variable.SaveSliceInfo(
-            full_name=self._name,
-            full_shape=[self._num_rows, *shape[1:]],
-            var_offset=[first_row, *[0 for _ in shape[1:]]],
-            var_shape=shape,
-        ).spec
+            pairs.append((variable, info.spec))
+        return pairs
 
     def is_known(self):
         """Returns whether checkpoints name the matrix for this process."""
