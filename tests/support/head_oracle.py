@@ -143,3 +143,20 @@ def log_probs(head, x, temperature=1.0):
     if type(head).__name__ == "LabelTree":
         return -tf.nn.softplus(-z) @ rows.above.T
     return -row_losses(head, rows, z, plain=True)
+
+
+def slopes(head, inputs, losses_of):
+    """Losses, and the gradients of a weighted sum by inputs and weights.
+
+    Args:
+      head: a layer whose weights have gradients.
+      inputs: a tensor.
+      losses_of: a function from the inputs to losses.
+    """
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        losses = losses_of(inputs)
+        upstream = np.random.default_rng(2).normal(size=losses.shape)
+        total = tf.reduce_sum(tf.cast(upstream, losses.dtype) * losses)
+    sources = [inputs, *(v.value for v in head.trainable_weights)]
+    return losses, tape.gradient(total, sources)

@@ -24,25 +24,14 @@ def make_inputs(layer, shape=(31,)):
     return inputs, rng.integers(layer.num_classes, size=shape)
 
 
-def slopes(layer, inputs, losses_of):
-    """Losses, and the gradients of a weighted sum of them."""
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        losses = losses_of(inputs)
-        upstream = np.random.default_rng(2).normal(size=losses.shape)
-        total = tf.reduce_sum(tf.cast(upstream, losses.dtype) * losses)
-    sources = [inputs, *(v.value for v in layer.weights)]
-    return losses, tape.gradient(total, sources)
-
-
 def check(layer, x, labels, ignore=()):
     """Compares losses and gradients with those of the formulas."""
-    losses, (dx, *gradients) = slopes(
+    losses, (dx, *gradients) = head_oracle.slopes(
         layer, tf.constant(x), lambda inputs: layer(inputs, labels)
     )
     assert losses.dtype == layer.loss_dtype and losses.shape == labels.shape
     counted = np.where(np.isin(labels, ignore), -1, labels).reshape(-1, 1)
-    wanted, (wanted_dx, *wanted_gradients) = slopes(
+    wanted, (wanted_dx, *wanted_gradients) = head_oracle.slopes(
         layer,
         tf.constant(x.reshape(-1, x.shape[-1]).astype(float)),
         lambda inputs: head_oracle.losses(layer, inputs, counted),

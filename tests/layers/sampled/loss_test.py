@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import head_oracle
 from tests.support.models import sampled_losses
 from tests.support.pairs import all_pairs
 from tf_hsm.layers import SampledSoftmax
@@ -46,31 +47,23 @@ def make_data(dtype="float32", seed=1):
 
 
 def losses_and_gradients(head, inputs, labels):
-    """The sampled losses, and the gradients of their weighted sum."""
-    upstream = np.linspace(0.5, 2, BATCH)
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        losses = head(inputs, labels)
-        total = tf.reduce_sum(losses * tf.cast(upstream, losses.dtype))
-    variables = [v.value for v in head.trainable_weights]
-    return losses, tape.gradient(total, [inputs, *variables])
+    """The sampled losses, and the gradients of a weighted sum of them."""
+    return head_oracle.slopes(head, inputs, lambda x: head(x, labels))
 
 
 def of_tensorflow(head, inputs, labels, sampled):
     """The same, by `tf.nn.sampled_softmax_loss`, in the type of the losses."""
     dtype = head.loss_dtype
-    parameters = [tf.cast(v.value, dtype) for v in head.trainable_weights]
-    inputs = tf.cast(inputs, dtype)
     expected = tf.cast(head._draws.expected_counts, dtype)
-    upstream = np.linspace(0.5, 2, BATCH)
-    with tf.GradientTape() as tape:
-        tape.watch([inputs, *parameters])
+
+    def losses(inputs):
+        parameters = [tf.cast(v.value, dtype) for v in head.trainable_weights]
         biases = parameters[1:] or [tf.zeros([N], dtype)]
-        losses = tf.nn.sampled_softmax_loss(
+        return tf.nn.sampled_softmax_loss(
             parameters[0],
             biases[0],
             labels[:, np.newaxis],
-            inputs,
+            tf.cast(inputs, dtype),
             len(sampled),
             N,
             sampled_values=(
@@ -79,8 +72,8 @@ def of_tensorflow(head, inputs, labels, sampled):
                 tf.gather(expected, sampled),
             ),
         )
-        total = tf.reduce_sum(losses * tf.cast(upstream, dtype))
-    return losses, tape.gradient(total, [inputs, *parameters])
+
+    return head_oracle.slopes(head, inputs, losses)
 
 
 def compare(actual, expected, tolerance):
