@@ -10,174 +10,160 @@ from tests.support.training import kept_loss, step_from
 from tf_hsm.runtime import private_tensorflow
 
 WIDTH, BATCH = 7, 11
-
-
-def count(function, *arguments, op=None):
-    """The FLOPs of a function's ops; of those of one name if there is one."""
-    graph = tf.function(function).get_concrete_function(*arguments).graph
-    found = [
-        (operation.type, private_tensorflow.flops_of(operation))
-        for operation in graph.get_operations()
-        if "TfHsm" in operation.type and (op is None or op in operation.type)
-    ]
-    assert found
-    return sum(flops for _, flops in found)
-
-
-def rows_per_example(tree):
-    """The mean over classes of the rows on the path, one by one."""
-    total = 0
-    for c in range(tree.num_classes):
-        row = tree.class_rows[c]
-        while row >= 0:
-            group = tree.row_groups[row]
-            begin, end = tree.group_offsets[group : group + 2]
-            total += end - begin
-            row = tree.group_parents[group]
-    return total / tree.num_classes
-
-
-def variables(tree):
-    rng = np.random.default_rng(0)
-    weights = tf.Variable(rng.normal(size=[tree.num_rows, WIDTH]), shape=None)
-    return weights, tf.Variable(tf.zeros([tree.num_rows], tf.float64))
-
-
 LABELS = tf.TensorSpec([BATCH], tf.int64)
+CANDIDATES = tf.TensorSpec([BATCH, 3], tf.int64)
 INPUTS = tf.TensorSpec([BATCH, WIDTH], tf.float64)
 
 
-@pytest.mark.parametrize("name", trees.CATALOGUE)
-@pytest.mark.parametrize("as_tensors", [False, True])
-def test_loss_and_gradient(name, as_tensors):
-    tree = trees.CATALOGUE[name]()
-    weights, biases = variables(tree)
+def graph_of(function, *specs):
+    return tf.function(function).get_concrete_function(*specs).graph
 
-    def loss(labels, inputs):
-        values = (weights, biases)
-        if as_tensors:
-            values = tuple(v.read_value() for v in values)
+
+def flops(graph, op="TfHsm"):
+    """The FLOPs of each op with this in its name."""
+    found = [o for o in graph.get_operations() if op in o.type]
+    assert found
+    return [private_tensorflow.flops_of(o) for o in found]
+
+
+def count(function, *specs, op="TfHsm"):
+    return sum(flops(graph_of(function, *specs), op))
+
+
+def products(tree):
+    """The FLOPs of the products of a loss, by the mean of all paths."""
+    total = 0
+    for c in range(tree.num_classes):
+        for row in tree.path(c):
+            group = tree.row_groups[row]
+            total += np.diff(tree.group_offsets[group : group + 2])[0]
+    return 2 * BATCH * WIDTH * total / tree.num_classes
+
+
+class Model:
+    """Variables for a tree, and what a graph does with them."""
+
+    def __init__(self, tree):
+        rng = np.random.default_rng(0)
+        rows = tree.num_weight_rows
+        self.tree = tree
+        self.weights = tf.Variable(rng.normal(size=[rows, WIDTH]))
+        self.biases = tf.Variable(tf.zeros([rows], tf.float64))
+        self.vectors = tf.Variable(tf.zeros([5, WIDTH], tf.float64))
+        self.parameters = self.weights, self.biases
+        self.optimizer = tf_hsm.optimizers.SGD()
+        self.optimizer.build([*self.parameters, self.vectors])
+
+    def loss(self, labels, inputs):
+        return tf_hsm.hierarchical_softmax_loss(
+            *self.parameters, labels, inputs, self.tree
+        )
+
+    def gradient(self, labels, inputs):
         with tf.GradientTape() as tape:
-            tape.watch([*values, inputs])
-            losses = tf_hsm.hierarchical_softmax_loss(
-                *values, labels, inputs, tree
-            )
-        return tape.gradient(losses, [*values, inputs])
+            tape.watch([*self.parameters, inputs])
+            losses = self.loss(labels, inputs)
+        return tape.gradient(losses, [*self.parameters, inputs])
 
-    product = 2 * BATCH * WIDTH * rows_per_example(tree)
-    assert count(loss, LABELS, INPUTS) == pytest.approx(3 * product, abs=2)
-    found = count(loss, LABELS, INPUTS, op="LossGrad")
-    assert found == pytest.approx(product, abs=1)
+    def gradient_of_tensors(self, labels, inputs):
+        variables = self.parameters
+        self.parameters = tuple(v.read_value() for v in variables)
+        found = self.gradient(labels, inputs)
+        self.parameters = variables
+        return found
+
+    def step(self, labels, inputs):
+        return tf_hsm.hierarchical_softmax_train_step(
+            *self.parameters, labels, inputs, self.tree, self.optimizer
+        )
+
+    def step_from_state(self, labels, inputs):
+        made = kept_loss(self.parameters, labels, inputs, self.tree)
+        ones = tf.ones([BATCH], tf.float64)
+        step_from(made.state, self.parameters, ones, self.optimizer)
+
+    def embedding_step(self, labels, indices):
+        return tf_hsm.hierarchical_softmax_embedding_train_step(
+            *self.parameters,
+            labels,
+            self.vectors,
+            indices,
+            self.tree,
+            self.optimizer,
+        )
+
+    def log_prob(self, classes, inputs):
+        return tf_hsm.hierarchical_softmax_log_prob(
+            *self.parameters, classes, inputs, self.tree
+        )
+
+    def log_probs(self, inputs):
+        return tf_hsm.hierarchical_softmax_log_probs(
+            *self.parameters, inputs, self.tree
+        )
+
+    def top_k(self, inputs):
+        return tf_hsm.hierarchical_softmax_top_k(
+            *self.parameters, inputs, self.tree, 2
+        )
+
+
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize("way", ["gradient", "gradient_of_tensors"])
+def test_loss_and_gradient(name, way):
+    tree = trees.CATALOGUE[name]()
+    function = getattr(Model(tree), way)
+    found = count(function, LABELS, INPUTS)
+    assert found == pytest.approx(3 * products(tree), abs=2)
+    found = count(function, LABELS, INPUTS, op="LossGrad")
+    assert found == pytest.approx(products(tree), abs=1)
 
 
 def test_a_pinned_tree_has_half_the_products():
     binary = tf_hsm.Tree.balanced(37, 2)
-    counts = []
-    for tree in (binary, binary.pin()):
-        weights = tf.Variable(tf.zeros([tree.num_weight_rows, WIDTH]))
-
-        def losses(labels, inputs, weights=weights, tree=tree):
-            return tf_hsm.hierarchical_softmax_loss(
-                weights, None, labels, inputs, tree
-            )
-
-        counts.append(count(losses, LABELS, INPUTS))
-    assert counts[0] == pytest.approx(2 * counts[1], abs=2)
+    full, half = (
+        count(Model(tree).loss, LABELS, INPUTS)
+        for tree in (binary, binary.pin())
+    )
+    assert full == pytest.approx(2 * half, abs=2)
 
 
-def test_steps_in_place():
+@pytest.mark.parametrize(
+    "function, specs, op, times",
+    [
+        ("step", (LABELS, INPUTS), "TfHsm", 3),
+        ("step_from_state", (LABELS, INPUTS), "LossStep", 1),
+        ("embedding_step", (LABELS, LABELS), "TfHsm", 3),
+        ("log_prob", (CANDIDATES, INPUTS), "TfHsm", 3),
+    ],
+)
+def test_paths(function, specs, op, times):
+    """So many products along the paths of labels or of given classes."""
     tree = trees.CATALOGUE["random"]()
-    weights, biases = variables(tree)
-    vectors = tf.Variable(tf.zeros([5, WIDTH], tf.float64))
-    optimizer = tf_hsm.optimizers.SGD()
-    optimizer.build([weights, biases, vectors])
-    product = 2 * BATCH * WIDTH * rows_per_example(tree)
-
-    def step(labels, inputs):
-        return tf_hsm.hierarchical_softmax_train_step(
-            weights, biases, labels, inputs, tree, optimizer=optimizer
-        )
-
-    assert count(step, LABELS, INPUTS) == pytest.approx(3 * product, abs=1)
-
-    def from_state(labels, inputs):
-        made = kept_loss([weights, biases], labels, inputs, tree)
-        ones = tf.ones([BATCH], tf.float64)
-        step_from(made.state, [weights, biases], ones, optimizer)
-
-    found = count(from_state, LABELS, INPUTS, op="LossStep")
-    assert found == pytest.approx(product, abs=1)
-
-    def embedding_step(labels, indices):
-        return tf_hsm.hierarchical_softmax_embedding_train_step(
-            weights, biases, labels, vectors, indices, tree, optimizer=optimizer
-        )
-
-    found = count(embedding_step, LABELS, LABELS)
-    assert found == pytest.approx(3 * product, abs=1)
+    found = count(getattr(Model(tree), function), *specs, op=op)
+    assert found == pytest.approx(times * products(tree), abs=1)
 
 
-def test_inference():
+@pytest.mark.parametrize("function", ["log_probs", "top_k"])
+def test_all_rows(function):
     tree = trees.CATALOGUE["random"]()
-    weights, biases = variables(tree)
-    path = 2 * BATCH * WIDTH * rows_per_example(tree)
-    all_rows = 2 * BATCH * WIDTH * tree.num_rows
-
-    def log_prob(classes, inputs):
-        return tf_hsm.hierarchical_softmax_log_prob(
-            weights, biases, classes, inputs, tree
-        )
-
-    candidates = tf.TensorSpec([BATCH, 3], tf.int64)
-    found = count(log_prob, candidates, INPUTS)
-    assert found == pytest.approx(3 * path, abs=1)
-
-    def log_probs(inputs):
-        return tf_hsm.hierarchical_softmax_log_probs(
-            weights, biases, inputs, tree
-        )
-
-    assert count(log_probs, INPUTS) == all_rows
-
-    def top_k(inputs):
-        return tf_hsm.hierarchical_softmax_top_k(
-            weights, biases, inputs, tree, k=2
-        )
-
-    assert count(top_k, INPUTS) == all_rows
+    found = count(getattr(Model(tree), function), INPUTS)
+    assert found == 2 * BATCH * WIDTH * tree.num_rows
 
 
-def graph_of_loss(tree, *arguments):
-    """The graph of a loss of labels and inputs."""
-    weights, biases = variables(tree)
-
-    @tf.function
-    def loss(labels, inputs):
-        return tf_hsm.hierarchical_softmax_loss(
-            weights, biases, labels, inputs, tree
-        )
-
-    return loss.get_concrete_function(*arguments).graph
-
-
-def test_unknown_shapes_are_not_counted():
-    graph = graph_of_loss(
-        trees.CATALOGUE["random"](),
+def test_the_profiler_counts_what_has_a_known_shape():
+    model = Model(trees.CATALOGUE["random"]())
+    unknown = (
         tf.TensorSpec([None], tf.int64),
         tf.TensorSpec([None, WIDTH], tf.float64),
     )
-    (operation,) = [o for o in graph.get_operations() if "TfHsm" in o.type]
-    assert private_tensorflow.flops_of(operation) is None
-
-
-def test_the_profiler_counts_them():
-    tree = trees.CATALOGUE["random"]()
-    graph = graph_of_loss(tree, LABELS, INPUTS)
+    assert flops(graph_of(model.loss, *unknown)) == [None]
+    graph = graph_of(model.loss, LABELS, INPUTS)
     profiler = tf.compat.v1.profiler
     options = profiler.ProfileOptionBuilder(
         profiler.ProfileOptionBuilder.float_operation()
     ).with_empty_output()
     with graph.as_default():
         found = profiler.profile(graph, options=options.build())
-    product = 2 * BATCH * WIDTH * rows_per_example(tree)
-    assert found.total_float_ops == pytest.approx(2 * product, abs=2)
+    wanted = 2 * products(model.tree)
+    assert found.total_float_ops == pytest.approx(wanted, abs=2)

@@ -110,6 +110,30 @@ def part(right):
     return tf.Variable(right[:-1]) if hasattr(right, "assign") else right[:-1]
 
 
+def prior(change):
+    """Label smoothing to a prior that is changed."""
+    right = SMALL.row_shares(np.arange(1, 8))
+    return {"label_smoothing": 0.5, "smoothing_prior": change(right)}
+
+
+# A prior has a number for each of its nine rows, of three groups of three.
+SMALL = tf_hsm.Tree.from_nested([[0, 1, 2], [3, 4, 5], 6])
+PRIORS = [
+    (r"shape \[9\], but has \[8\]", lambda p: p[:-1]),
+    (r"shape \[9\], but has \[10\]", lambda p: np.append(p, 1)),
+    (r"shape \[9\], but has \[9,1\]", lambda p: p[:, None]),
+    (r"shape \[9\], but has \[\]", lambda p: 0.5),
+    (r"prior\[0\] = nan is outside", at(0, np.nan)),
+    (r"prior\[1\] = -0.10* is outside", at(1, -0.1)),
+    (r"prior\[2\] = inf is outside", at(2, np.inf)),
+    (r"prior\[2\] = 1.50* is outside", at(2, 1.5)),
+    (
+        r"sums to 1.250* in group 0, the rows 0 to 2",
+        lambda p: at(2, 0.25 + p[2])(p),
+    ),
+    ("sums to 0.33.* in group 0", lambda p: np.arange(9) / 9),
+    ("sums to 0.0* in group 0, the rows 0 to 2", lambda p: 0 * p),
+]
 ALONE = {"indices": bags([1, 2, 3], [0, 1, 1, 1, 3])}
 REFUSED = [
     # Labels, classes and rows.
@@ -295,6 +319,28 @@ REFUSED = [
         INVALID,
         ("exclude each", {"logit_soft_cap": 3.0, "label_smoothing": 0.1}),
         tree=FLAT,
+    ),
+    # Label smoothing.
+    *refused(
+        "loss train_step embedding_train_step",
+        (ValueError, TypeError),
+        *[
+            (
+                r"label_smoothing must be .*\[0, 1\]",
+                {"label_smoothing": share},
+            )
+            for share in (-0.1, 1.5, float("nan"), "much", None)
+        ],
+    ),
+    *refused(
+        "loss train_step embedding_train_step",
+        INVALID,
+        *[(f"smoothing_prior.*{m}", prior(change)) for m, change in PRIORS],
+        (
+            "smoothing_prior is for a label_smoothing above 0",
+            {"smoothing_prior": SMALL.row_shares()},
+        ),
+        tree=SMALL,
     ),
     # Shapes, which graphs know too.
     *refused(

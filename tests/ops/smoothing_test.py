@@ -109,16 +109,6 @@ def test_a_row_that_is_switched_off(fanout, share, to_prior):
         assert np.isfinite(result.dw).all() and np.isfinite(result.dx).all()
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), "much", None])
-def test_bad_shares(share):
-    tree = build("random")
-    problem = oracle.random_problem(tree, 2, 3, np.float32)
-    with pytest.raises(
-        (ValueError, TypeError), match=r"label_smoothing must be .*\[0, 1\]"
-    ):
-        losses_of(problem, tree, None, share)
-
-
 def test_kinds_of_arrays():
     tree = build("random")
     problem = oracle.random_problem(tree, 5, 3, np.float32)
@@ -131,53 +121,6 @@ def test_kinds_of_arrays():
         tf.Variable(prior),
     ):
         np.testing.assert_array_equal(losses_of(problem, tree, given), want)
-
-
-BAD = {
-    "short": (lambda p: p[:-1], r"shape \[9\], but has \[8\]"),
-    "long": (lambda p: np.append(p, 1), r"shape \[9\], but has \[10\]"),
-    "a matrix": (lambda p: p[:, None], r"shape \[9\], but has \[9,1\]"),
-    "a number": (lambda p: 0.5, r"shape \[9\], but has \[\]"),
-    "NaN": (lambda p: _at(p, 0, np.nan), r"prior\[0\] = nan is outside"),
-    "negative": (lambda p: _at(p, 1, -0.1), r"prior\[1\] = -0.10* is outside"),
-    "infinite": (lambda p: _at(p, 2, np.inf), r"prior\[2\] = inf is outside"),
-    "above 1": (lambda p: _at(p, 2, 1.5), r"prior\[2\] = 1.50* is outside"),
-    "no sum": (
-        lambda p: _at(p, 2, 0.25 + p[2]),
-        r"sums to 1.250* in group 0, the rows 0 to 2",
-    ),
-    "counts": (lambda p: np.arange(9) / 9, "sums to 0.33.* in group 0"),
-    "zeros": (lambda p: 0 * p, "sums to 0.0* in group 0, the rows 0 to 2"),
-}
-
-
-def _at(prior, row, value):
-    changed = prior.copy()
-    changed[row] = value
-    return changed
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_priors(name):
-    spoil, message = BAD[name]
-    tree = tf_hsm.Tree.from_nested([[0, 1, 2], [3, 4, 5], 6])
-    problem = oracle.random_problem(tree, 4, 3, np.float32)
-    problem = problem.replace(labels=np.array([0, 1, 2, 6]))
-    prior = spoil(tree.row_shares(np.arange(1, 8)))
-    message = "smoothing_prior.*" + message
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        losses_of(problem, tree, prior)
-    variables = variables_of(problem)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        in_place(
-            variables,
-            problem,
-            tree,
-            built("sgd", variables),
-            label_smoothing=0.5,
-            smoothing_prior=prior,
-        )
-    np.testing.assert_array_equal(variables[0], problem.weights)
 
 
 def test_a_wrong_shape_is_seen_where_a_graph_is_traced():
@@ -205,13 +148,3 @@ def test_groups_beside_the_paths_are_not_looked_at():
         ignore_class=4,
     )
     np.testing.assert_array_equal(ignored, [want[0], 0, 0])
-
-
-def test_a_prior_without_smoothing():
-    tree = build("random")
-    problem = oracle.random_problem(tree, 4, 3, np.float32)
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match="smoothing_prior is for a label_smoothing above 0",
-    ):
-        losses_of(problem, tree, tree.row_shares(), 0.0)
