@@ -12,7 +12,7 @@ from tests.support.adaptive_layers import (
     make,
     make_inputs,
 )
-from tests.support.masks import BATCH, lists_of
+from tests.support.masks import BATCH, check, lists_of, masked
 from tests.support.pairs import all_pairs
 from tf_hsm.heads.tree_head import TreeHead
 
@@ -26,16 +26,6 @@ made = functools.cache(make)
 def drawn_mask(num_classes, chance, count):
     """A mask `[count, N]`."""
     return np.random.default_rng(0).random([count, num_classes]) < chance
-
-
-def masked(layer, x, mask, renormalize=False):
-    """The log-probabilities `[B, N]` of what is allowed, others -inf."""
-    values = np.where(mask, dense_log_probs(layer, x), -np.inf)
-    if renormalize:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mass = np.log(np.exp(values).sum(1, keepdims=True))
-        values = np.where(mask, values - mass, -np.inf)
-    return values
 
 
 def sharpened(x):
@@ -53,12 +43,10 @@ def test_answers(name, drawn, renormalize, k):
     k = min(k, layer.num_classes)
     mask = drawn_mask(layer.num_classes, *drawn)
     options = {"allowed": lists_of(mask), "renormalize": renormalize}
-    values = masked(layer, x, mask, renormalize)
-    order = np.argsort(-values, kind="stable")
-    order[np.isinf(np.take_along_axis(values, order, 1))] = -1
-    found = layer.top_k(x, k, **options)
-    np.testing.assert_array_equal(found.classes, order[:, :k])
-    assert_close(found.log_probs, -np.sort(-values)[:, :k])
+    log_probs = dense_log_probs(layer, x)
+    pairs = zip(log_probs, np.broadcast_to(mask, log_probs.shape), strict=True)
+    values = np.stack([masked(*pair, renormalize) for pair in pairs])
+    check(layer.top_k(x, k, **options), values, mask, k, exact=False)
     shape = [BATCH, 9]
     asked = np.random.default_rng(2).integers(layer.num_classes, size=shape)
     found = layer.log_prob(asked, x, **options)
@@ -102,15 +90,12 @@ def test_tails_without_an_allowed_class_are_not_searched(allowed, monkeypatch):
 def test_allowed_classes_of_probability_zero(where):
     """They come last, but before what is not allowed."""
     layer, x = make("narrow"), make_inputs(3)
-    kernels = [layer.head_kernel, layer.head_bias]
     if where == "shortlist":
         # No tail has a probability; class 30 is in one.
-        layer.head_bias.assign(
-            np.where(np.arange(8) < 5, layer.head_bias, -np.inf)
-        )
+        is_class = np.arange(8) < 5
+        layer.head_bias.assign(np.where(is_class, layer.head_bias, -np.inf))
     else:
-        kernels = [layer.tail_biases[2]]
-        kernels[0].assign(kernels[0].numpy() * np.nan)
+        layer.tail_biases[2].assign(layer.tail_biases[2].numpy() * np.nan)
     found = layer.top_k(x, 3, allowed=[30, 2])
     np.testing.assert_array_equal(found.classes, [[2, 30, -1]] * 3)
     assert np.isinf(found.log_probs[:, 1:]).all()

@@ -38,25 +38,16 @@ def inputs():
     return np.random.default_rng(1).normal(size=[8, WIDTH]).astype("f4")
 
 
-@pytest.mark.parametrize("use_bias", [True, False])
-def test_old_classes_keep_their_weights(use_bias):
-    """And so their odds; growth_test.py has the odds of a flat tree."""
-    head = built(use_bias=use_bias, ignore_class=-1)
-    grown = head.grow(TOTAL)
-    assert grown.num_classes == NUM_CLASSES + NEW and grown is not head
-    assert grown.num_sampled == NUM_SAMPLED and grown.ignore_class == -1
-    for old, new in zip(
-        head.row_variables(), grown.row_variables(), strict=True
-    ):
-        np.testing.assert_array_equal(new[:NUM_CLASSES], old)
-
-
 def test_new_rows_begin_with_the_mean():
     """The mean of the old rows, by their probabilities at zero inputs."""
     head = built()
     counts = np.append(COUNTS, [5, 10, 20, 40])
     grown = head.grow(TOTAL, counts)
+    assert (grown.num_classes, grown.num_sampled) == (TOTAL, NUM_SAMPLED)
+    assert grown is not head
     kernel, bias = (np.float64(v.numpy()) for v in head.row_variables())
+    np.testing.assert_array_equal(grown.kernel[:NUM_CLASSES], kernel)
+    np.testing.assert_array_equal(grown.bias[:NUM_CLASSES], bias)
     p = np.exp(bias) / np.exp(bias).sum()
     np.testing.assert_allclose(
         grown.kernel[NUM_CLASSES:], np.tile(p @ kernel, [NEW, 1]), rtol=1e-5
