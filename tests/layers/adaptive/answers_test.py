@@ -43,7 +43,7 @@ def test_log_probs(name, dtype, tolerance):
 
 
 def test_log_probs_have_gradients():
-    """Of inputs and of all variables, as of the formulas."""
+    """Inputs and all variables have the gradients of the formulas."""
     layer = make("permuted", dtype="float64")
     rows = head_oracle.Rows(layer).class_rows
 
