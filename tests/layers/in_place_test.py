@@ -1,13 +1,10 @@
 """HierarchicalSoftmax with an optimizer of its own, in training."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support.in_place_models import (
     FORMS,
     REFUSED_OPTIMIZERS,
@@ -23,13 +20,12 @@ from tests.support.in_place_models import (
     weights,
 )
 from tests.support.models import (
-    NUM_CLASSES,
     WIDTH,
     head_of,
     make_data,
     make_head,
 )
-from tests.support.training import assert_near, assert_same, layer_step
+from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 
@@ -199,43 +195,6 @@ def test_policies(policy, rule, form, make, tolerance):
         dtype=policy,
         stochastic_rounding=False,
     )
-
-
-def stalling_head(**options):
-    """A bfloat16 head whose steps are a fraction of a unit in the last place.
-
-    Each weight is 1, and its spacing 2^-7 above and 2^-8 below.
-    """
-    head = make_head(
-        tree=tf_hsm.Tree.balanced(NUM_CLASSES, NUM_CLASSES),
-        optimizer=optimizers.SGD(2.0**-10),
-        kernel_initializer="ones",
-        dtype="bfloat16",
-        use_bias=False,
-        **options,
-    )
-    return head, tf.ones([8, WIDTH]), tf.zeros([8], tf.int32)
-
-
-def test_stochastic_rounding_trains_where_nearest_stalls():
-    """By default: the mean of many small steps is their sum."""
-    losses = {}
-    for option in (None, True, False):
-        head, x, labels = stalling_head(stochastic_rounding=option)
-        step = tf.function(functools.partial(layer_step, head, x, labels))
-        losses[option] = [float(step()[0]) for _ in range(200)]
-    assert losses[False][-1] == losses[False][0]
-    assert losses[None] == losses[True]
-    # The same in float32, where nothing is lost.
-    w = tf.Variable(tf.ones([NUM_CLASSES, WIDTH]))
-    optimizer = optimizers.SGD(2.0**-10)
-    optimizer.build([w])
-    for _ in range(200):
-        exact = tf_hsm.hierarchical_softmax_train_step(
-            w, None, labels, x, head.tree, optimizer
-        )
-    np.testing.assert_allclose(losses[None][-1], exact[0], rtol=0.05)
-    assert exact[0] < 0.8 * losses[None][0]
 
 
 @pytest.mark.parametrize("make", [make_head, make_adaptive])

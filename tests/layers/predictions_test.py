@@ -51,9 +51,6 @@ def adaptive_head(**options):
     )
 
 
-HEADS = [models.make_head, adaptive_head, models.sampled_head]
-
-
 @pytest.mark.parametrize("make", [models.make_head, adaptive_head])
 def test_in_a_functional_model(make, tmp_path):
     """The answers are outputs: now, loaded, cloned and exported.
@@ -134,27 +131,6 @@ def test_of_a_trained_model():
     best = head.top_k(hidden, 3)
     np.testing.assert_allclose(log_probs, best.log_probs, rtol=1e-5)
     np.testing.assert_array_equal(classes, best.classes)
-
-
-@pytest.mark.parametrize("make", HEADS)
-def test_training_a_functional_model_of_log_probs(make):
-    """On two kinds of inputs, of another length than at first."""
-    steps = keras.Input([None, models.WIDTH])
-    head = make()
-    inner = keras.Model(steps, head.log_probs(steps))
-    x = keras.Input([2, models.WIDTH])
-    model = keras.Model(x, inner(x))
-    assert model.output_shape == (None, 2, models.NUM_CLASSES)
-
-    def loss(y, log_probs):
-        return -tf.gather(log_probs, tf.cast(y, tf.int32), batch_dims=2)
-
-    model.compile(models.sgd(), loss)
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=[8, 2, models.WIDTH])
-    labels = rng.integers(models.NUM_CLASSES, size=[8, 2])
-    losses = models.train(model, vectors, labels, epochs=3)
-    assert losses[2] < losses[1] < losses[0]
 
 
 def test_evaluate_looks_for_no_class():
