@@ -41,22 +41,16 @@ CLASSES = (
     tf_hsm.decoding.Trie,
     tf_hsm.distribute.Cluster,
     tf_hsm.distribute.Plan,
-    tf_hsm.estimation.Comparison,
-    tf_hsm.estimation.Estimate,
-    tf_hsm.estimation.Machine,
     tf_hsm.Forest,
     tf_hsm.SemanticIdEncoder,
     tf_hsm.Tree,
     tf_hsm.TreeHead,
-    *(getattr(tf_hsm.layers, name) for name in tf_hsm.layers.__all__),
-    tf_hsm.losses.HeadLoss,
-    tf_hsm.metrics.MeanReciprocalRank,
-    tf_hsm.metrics.NDCGAtK,
-    tf_hsm.metrics.Perplexity,
-    tf_hsm.metrics.PrecisionAtK,
-    tf_hsm.metrics.PropensityScoredPrecisionAtK,
-    tf_hsm.metrics.RecallAtK,
-    tf_hsm.metrics.TopKAccuracy,
+    *(
+        value
+        for module in ("estimation", "layers", "losses", "metrics")
+        for value in vars(getattr(tf_hsm, module)).values()
+        if isinstance(value, type)
+    ),
 )
 API = pathlib.Path(__file__).with_name("api.txt")
 

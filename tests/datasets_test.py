@@ -33,20 +33,11 @@ def assert_is_example(data):
 
 
 @pytest.fixture
-def write_as(tmp_path):
-    def write(name, text):
+def written(tmp_path):
+    def write(text, name="data.txt"):
         path = tmp_path / name
-        data = text if isinstance(text, bytes) else text.encode()
-        path.write_bytes(data)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
-
-    return write
-
-
-@pytest.fixture
-def written(write_as):
-    def write(text):
-        return write_as("data.txt", text)
 
     return write
 
@@ -125,12 +116,12 @@ def test_bad_lines(written, text, message):
 @pytest.mark.parametrize("end", ["", "\n", "\r\n\r\n", "\n\n\n"])
 @pytest.mark.parametrize("begin", ["", "\ufeff"])
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_begin_end_and_gzip(write_as, begin, end, is_packed):
+def test_begin_end_and_gzip(written, begin, end, is_packed):
     """Byte-order marks, ends of lines and empty last lines are no data."""
 
     def write(name, text):
         data = (begin + text + end).encode()
-        return write_as(name, gzip.compress(data) if is_packed else data)
+        return written(gzip.compress(data) if is_packed else data, name)
 
     assert_is_example(load_extreme(write("train.txt", TEXT)))
     without_sizes = load_extreme(write("a", TEXT.partition("\n")[2]))
@@ -175,7 +166,7 @@ def test_one_matrix(written):
         ("3 6\n1:1\n2:1 2:1\n\n", LABELS, "line 3 is not.* feature stands"),
     ],
 )
-def test_bad_pairs_of_files(write_as, features, labels, message):
-    paths = write_as("x.txt", features), write_as("y.txt", labels)
+def test_bad_pairs_of_files(written, features, labels, message):
+    paths = written(features, "x.txt"), written(labels, "y.txt")
     with pytest.raises(ValueError, match=message):
         load_extreme(*paths)

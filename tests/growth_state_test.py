@@ -38,8 +38,10 @@ def float16_policy():
     """Within, layers and models are of mixed_float16."""
     own = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
-    yield
-    keras.config.set_dtype_policy(own)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(own)
 
 
 def test_normalization():
