@@ -159,9 +159,13 @@ def test_another_optimizer(rate):
     assert config["learning_rate"] == rate
 
 
-@pytest.mark.parametrize("name", ["label_smoothing", "seed", "use_bias"])
+@pytest.mark.parametrize(
+    "name", ["label_smoothing", "seed", "use_bias", "class_weights"]
+)
 def test_other_options_are_fixed(name):
-    head = make_head()
+    head = make_head(class_weights={3: 2.0})
+    with pytest.raises(ValueError, match="read-only"):
+        head.class_weights[3] = 5.0
     with pytest.raises(AttributeError, match=rf"{name} is fixed when the lay"):
         setattr(head, name, 1)
     if name == "label_smoothing":

@@ -234,25 +234,6 @@ def test_grown(name, option):
     assert changed <= {"tree", "num_classes", "tail", "order", *new}
 
 
-def test_a_layer_that_begins_at_the_prior_stays_there():
-    """With all of the target, there is nothing to learn."""
-    ends = []
-    for prior in (PRIOR + 1, PRIOR[::-1] + 1):
-        head = make_head(
-            counts=PRIOR + 1,
-            label_smoothing=1.0,
-            smoothing_prior=prior,
-            kernel_initializer="zeros",
-        )
-        x, labels = np.ones([NUM_CLASSES, WIDTH]), np.arange(NUM_CLASSES)
-        with tf.GradientTape() as tape:
-            head(x, labels)
-            (total,) = head.losses
-        slope = tf.convert_to_tensor(tape.gradient(total, head.bias.value))
-        ends.append(abs(slope.numpy()).max())
-    assert ends[0] < 1e-6 < 1e-2 < ends[1]
-
-
 def test_a_tail_that_never_occurs():
     """The prior of a tail without counts is even, and no label is there."""
     probe = built("adaptive", "plain")
@@ -276,15 +257,6 @@ def test_an_infinite_loss_of_a_class_without_weight():
     )
     for found in (total, *slopes_of):
         assert np.isfinite(tf.convert_to_tensor(found)).all()
-
-
-def test_class_weights_cannot_be_set():
-    """Graphs have them: others would have no effect."""
-    head = make_head(class_weights={3: 2.0})
-    with pytest.raises(AttributeError, match="class_weights"):
-        head.class_weights = np.ones(NUM_CLASSES)
-    with pytest.raises(ValueError, match="read-only"):
-        head.class_weights[3] = 5.0
 
 
 @pytest.mark.parametrize("name", ["hierarchical", "adaptive", "sampled"])
