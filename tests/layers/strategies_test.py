@@ -119,6 +119,20 @@ def test_replicas_train_as_one(form):
 
 
 @pytest.mark.parametrize(
+    "clip", [{"clipnorm": 0.1}, {"global_clipnorm": 0.1}, {"clipvalue": 0.01}]
+)
+def test_clipping_on_replicas(clip):
+    """The sum of all gradients is clipped, of a layer and of rows."""
+
+    def weights(strategy):
+        optimizer = functools.partial(tf_hsm.optimizers.SGD, 1.0, **clip)
+        return fitted(strategy, "compile", optimizer)[0].get_weights()
+
+    one, two = map(weights, (tf.distribute.get_strategy(), mirrored()))
+    assert_near(one, two, 1e-4)
+
+
+@pytest.mark.parametrize(
     "name, form",
     [
         ("one_device", "compile"),

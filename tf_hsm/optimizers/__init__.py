@@ -12,7 +12,8 @@ All of them:
   variable and slots; but not with the momentum of SGD, `amsgrad` or XLA. The op
   gives the same bits whatever the number of threads;
 - sum repeated rows first. `clipnorm`, `global_clipnorm` and `clipvalue` then
-  see what they would see of the dense equivalent;
+  see what they would see of the dense equivalent, and on several replicas the
+  sum of their gradients, where Keras clips the gradient of each replica;
 - apply `weight_decay` to the touched rows, `w -= learning_rate * weight_decay *
   w` before the step, and to all rows where the gradient is dense. That is the
   decoupled decay of `keras.optimizers.AdamW` (Loshchilov and Hutter, "Decoupled

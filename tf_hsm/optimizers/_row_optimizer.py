@@ -6,6 +6,7 @@ variable:
     sparse gradient             Keras                    here
     repeated rows               never summed             summed first
     clipnorm                    over repeated rows       over unique rows
+    clipping on replicas        of each one's gradient   of the sum
     global_clipnorm, clipvalue  as a dense tensor        on the values
     weight_decay                all rows                 touched rows
     loss_scale_factor           TypeError                on the values
@@ -28,6 +29,7 @@ from tf_hsm.optimizers._unique_slices import (
 from tf_hsm.runtime import (
     gradients,
     private_optimizer,
+    replicas,
     row_parts,
 )
 from tf_hsm.runtime.arguments import accumulator
@@ -204,11 +206,20 @@ class RowOptimizer(private_optimizer.ApplySteps):
     def _clipped(self, grads, clip):
         if not self._looks_at_gradients():
             return grads
+        clips = self.clipnorm or self.global_clipnorm or self.clipvalue
+        replica = replicas.context() if clips else None
+        if replica is not None:
+            grads = _summed(replica, grads)
         values = clip([widen(g.values if _is_sparse(g) else g) for g in grads])
-        return [
+        clipped = [
             g.with_values(v) if _is_sparse(g) else v
             for g, v in zip(grads, values, strict=True)
         ]
+        if replica is not None:
+            # Keras adds the gradients of all replicas.
+            is_first = tf.equal(replica.replica_id_in_sync_group, 0)
+            clipped = [_where(is_first, g) for g in clipped]
+        return clipped
 
     def _left_to_constrain(self, grads, variables):
         # `update_step` has constrained the touched rows of the others.
@@ -276,6 +287,32 @@ class RowOptimizer(private_optimizer.ApplySteps):
 
 def _is_sparse(gradient):
     return isinstance(gradient, UniqueSlices)
+
+
+def _summed(replica, grads):
+    """Returns the sums of the gradients of all replicas."""
+    given = [
+        tf.IndexedSlices(g.values, g.indices, g.dense_shape)
+        if _is_sparse(g)
+        else widen(g)
+        for g in grads
+    ]
+    sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, given)
+    return [
+        sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g for g in sums
+    ]
+
+
+def _where(condition, gradient):
+    """Returns a gradient where a scalar is true; else zeros, or no rows."""
+    if not _is_sparse(gradient):
+        return tf.where(condition, gradient, tf.zeros_like(gradient))
+    count = tf.where(condition, tf.size(gradient.indices), 0)
+    return UniqueSlices(
+        gradient.values[:count],
+        gradient.indices[:count],
+        gradient.dense_shape,
+    )
 
 
 def _read(variable, rows):
