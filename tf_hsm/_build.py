@@ -27,3 +27,9 @@ def fingerprint():
         content = hashlib.sha256(paths[name].read_bytes()).hexdigest()
         digest.update(f"{name} {content}\n".encode())
     return digest.hexdigest()[:_DIGITS]
+
+
+def hash_of(path):
+    """Returns the hash of one file, 12 digits."""
+    content = pathlib.Path(path).read_bytes()
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]

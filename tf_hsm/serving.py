@@ -59,10 +59,10 @@ def export(model, path, *, head=None, k=10):
     room for a copy of its weights.
 
     The ops are not among TensorFlow's own: a process that loads the folder must
-    first load the op library, with `tf.load_op_library`, or import tf_hsm; not
-    both, and once for any number of folders. A copy of the library is in the
-    folder's `assets.extra`, so that the folder serves wherever there is the
-    same minor version of TensorFlow.
+    first load the op library, with `tf.load_op_library`, or import tf_hsm. A
+    copy of the library is in the folder's `assets.extra`, so that the folder
+    serves wherever there is the same minor version of TensorFlow. A process may
+    load the copies of several folders, if they are of one build.
 
     Args:
       model: a `keras.Model`, functional or Sequential, whose output is the

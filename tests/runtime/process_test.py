@@ -71,19 +71,31 @@ def run(*arguments, **environment):
 
 
 @pytest.fixture(scope="module")
-def last_lines(tmp_path_factory):
-    """What each program prints last."""
+def printed(tmp_path_factory):
+    """The lines that each program prints."""
     its_own = library.op_library_path()
-    # As an export has it.
-    copy = shutil.copy(its_own, tmp_path_factory.mktemp("copy") / "ops.so")
+    # As exports have them.
+    copies = [tmp_path_factory.mktemp("copy") / "_tf_hsm_ops.so" for _ in "123"]
+    for path in copies:
+        shutil.copy(its_own, path)
+    with open(copies[2], "ab") as file:
+        file.write(b"another build")
+    own, one, two, other = (LOAD.format(str(x)) for x in (its_own, *copies))
     programs = {
         "twice": TWICE,
-        "copy before": f"{LOAD.format(str(copy))}\nimport tf_hsm",
-        "its own before": f"{LOAD.format(its_own)}\nimport tf_hsm\n{LOSS}",
-        "copy after": f"import tf_hsm\n{LOAD.format(str(copy))}\n{LOSS}",
+        "copies before": f"{one}{two}\nimport tf_hsm\n{LOSS}",
+        "its own before": f"{own}\nimport tf_hsm\n{LOSS}",
+        "copies after": f"import tf_hsm\n{one}{two}\n{LOSS}",
+        "other before": f"{other}\nimport tf_hsm",
+        "other after": f"import tf_hsm\n{other}\n{LOSS}",
     }
     lines = run(FORKS, json.dumps(programs))
-    return {name: lines[lines.index(f"= {name}") - 1] for name in programs}
+    ends = [lines.index(f"= {name}") for name in programs]
+    starts = [0, *(end + 1 for end in ends)]
+    return {
+        name: lines[start:end]
+        for name, start, end in zip(programs, starts, ends, strict=False)
+    }
 
 
 def test_another_backend(monkeypatch):
@@ -108,17 +120,18 @@ def test_legacy_keras(monkeypatch):
     _start.check_backend()
 
 
-def test_a_second_import(last_lines):
-    assert last_lines["twice"].startswith(
+def test_a_second_import(printed):
+    assert printed["twice"][-1].startswith(
         "(1,) tf_hsm has been imported in this process before"
     )
 
 
-def test_copies_of_the_op_library(last_lines):
-    """Refused before one spoils the first; the library itself is no copy."""
-    message = "has loaded a copy of tf_hsm's op library"
-    assert message in last_lines["copy before"]
-    assert last_lines["its own before"] == "losses (1,)"
-    assert last_lines["copy after"].startswith(
-        "ImportError: this process has loaded a second copy"
-    )
+def test_copies_of_the_op_library(printed):
+    """Kernels are registered once; two builds are refused, or told."""
+    for name in ("copies before", "its own before", "copies after"):
+        assert printed[name][-1] == "losses (1,)"
+    message = "ImportError: this process has loaded another build"
+    assert printed["other before"][-1].startswith(message)
+    assert printed["other after"][-1] == "losses (1,)"
+    told = "\n".join(printed["other after"])
+    assert "has two builds of tf_hsm's op library" in told

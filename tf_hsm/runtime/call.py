@@ -30,16 +30,7 @@ def op(name, dtype, weights, **others):
     if weights.dtype == tf.resource:
         # A handle does not tell the type.
         name, others = f"resource_{name}", {**others, "T": dtype}
-    try:
-        return getattr(raw_ops, name)(weights=weights, **others)
-    except tf.errors.InvalidArgumentError as error:
-        if "Multiple OpKernel registrations" not in str(error):
-            raise
-        raise ImportError(
-            "this process has loaded a second copy of tf_hsm's op library, and "
-            "TensorFlow cannot tell their kernels apart: start a new process, "
-            "and load no copy beside tf_hsm"
-        ) from error
+    return getattr(raw_ops, name)(weights=weights, **others)
 
 
 def forward(name, weights, biases, inputs, optional=None, **others):

@@ -19,9 +19,8 @@ def op_library_path() -> str:
     """The file for `tf.load_op_library` in a process without tf_hsm.
 
     A process that loads it need not import tf_hsm to run a SavedModel with its
-    ops, but the same minor version of TensorFlow. A process cannot have two
-    copies of the library, such as the copy of an export beside an imported
-    tf_hsm.
+    ops, but the same minor version of TensorFlow. A process may load several
+    copies of the library, as those of several exports, but one build only.
 
     Returns:
       An absolute path, as a string.
@@ -45,22 +44,25 @@ def _check_process():
             "from another folder, and TensorFlow keeps its gradient functions: "
             "start a new process (importlib.reload(tf_hsm) needs none)"
         )
-    is_loaded = private_tensorflow.op_definition("TfHsmLoss") is not None
-    if is_loaded and not _is_mapped(op_library_path()):
-        raise ImportError(
-            "this process has loaded a copy of tf_hsm's op library, and cannot "
-            "have a second one: import tf_hsm instead of loading the copy, or "
-            f"load {op_library_path()} itself"
-        )
+    own = _build.hash_of(op_library_path())
+    for path in _mapped_libraries():
+        if _build.hash_of(path) != own:
+            raise ImportError(
+                "this process has loaded another build of tf_hsm's op library, "
+                f"{path} ({_build.hash_of(path)}), and cannot have a second "
+                f"one, {op_library_path()} ({own}): export the model again "
+                "with this build, or import tf_hsm in a new process"
+            )
 
 
-def _is_mapped(path):
-    """Returns whether the process has a file in its memory, or may have."""
+def _mapped_libraries():
+    """Returns the op libraries in the memory of the process, a set of paths."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as file:
-            return os.path.realpath(path) in file.read()
+            paths = {line.split(maxsplit=5)[-1].strip() for line in file}
     except OSError:
-        return True
+        return set()
+    return {path for path in paths if path.endswith("/_tf_hsm_ops.so")}
 
 
 def _load():
@@ -78,7 +80,7 @@ def _load():
             "run through bazel, which builds it."
         )
     _check_process()
-    return tf.load_op_library(path)
+    return private_tensorflow.load_op_library(path, "TfHsm")
 
 
 raw_ops = _load()

@@ -7,16 +7,37 @@ import contextlib
 import weakref
 
 import tensorflow as tf
-from tensorflow.core.framework import device_attributes_pb2
+from tensorflow.core.framework import device_attributes_pb2, op_def_pb2
+from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.distribute import sharded_variable
 from tensorflow.python.eager import context, forwardprop_util, record, tape
 from tensorflow.python.framework import (
+    _pywrap_python_op_gen,
     auto_control_deps_utils,
     op_def_registry,
     ops,
 )
 from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import pfor
+
+
+def load_op_library(path, infix):
+    """Loads ops as `tf.load_op_library` does, also where a copy has them.
+
+    TensorFlow wraps the ops alone that no other file has registered before.
+
+    Args:
+      path: of the library.
+      infix: what the names of all of its ops have in them.
+    """
+    module = tf.load_op_library(path)
+    known = op_def_pb2.OpList.FromString(
+        pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
+    )
+    ops = op_def_pb2.OpList(op=[op for op in known.op if infix in op.name])
+    wrappers = _pywrap_python_op_gen.GetPythonWrappers(ops.SerializeToString())
+    exec(wrappers, module.__dict__)
+    return module
 
 
 def has_tape():

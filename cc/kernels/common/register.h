@@ -8,6 +8,7 @@
 
 #include "cc/core/base/types.h"
 #include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/first_copy.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 
@@ -30,6 +31,7 @@ class KernelRegistration {
  public:
   KernelRegistration(const KernelDevice& device, const std::string& name,
                      const std::vector<const char*>& host_memory = {}) {
+    if (!IsFirstCopy()) return;
 #define TF_HSM_REGISTER(core, tensorflow_type, type_name)                     \
   if (Kernel<core>::kTakesTensors) Register<core>(device, name, host_memory); \
   Register<core>(device, "Resource" + name, host_memory);

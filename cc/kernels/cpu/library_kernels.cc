@@ -51,12 +51,22 @@ struct ConstantsOp : OpAttributes {
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("TfHsmVersion").Device(tensorflow::DEVICE_CPU),
-                        OpKernelOf<VersionOp>);
-REGISTER_KERNEL_BUILDER(Name("TfHsmCpuIsa").Device(tensorflow::DEVICE_CPU),
-                        OpKernelOf<CpuIsaOp>);
-REGISTER_KERNEL_BUILDER(Name("TfHsmConstants").Device(tensorflow::DEVICE_CPU),
-                        OpKernelOf<ConstantsOp>);
+template <typename Op>
+bool Register(const char* name) {
+  if (!IsFirstCopy()) return false;
+  tensorflow::KernelDefBuilder builder(name);
+  // What REGISTER_KERNEL_BUILDER does.
+  tensorflow::kernel_factory::OpKernelRegistrar(
+      builder.Device(tensorflow::DEVICE_CPU).Build(), name,
+      [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
+        return new OpKernelOf<Op>(context);
+      });
+  return true;
+}
+
+const bool registered[] = {Register<CpuIsaOp>("TfHsmCpuIsa"),
+                           Register<ConstantsOp>("TfHsmConstants"),
+                           Register<VersionOp>("TfHsmVersion")};
 
 }  // namespace
 }  // namespace tf_hsm
