@@ -119,24 +119,20 @@ def test_both_steps(rule, dtype, cutoffs):
         total, of_body, of_losses, of_vectors = loss_and_gradients(
             plain, body, tokens, labels
         )
-        loss, gradients = step(tokens, labels)
-        body_gradient, *of_projections = gradients
+        loss, (body_gradient, *of_projections) = step(tokens, labels)
         assert_near([loss, body_gradient], [total, of_body], 1e-5)
         variables = plain.trainable_variables
+        slopes = [*zip(variables, of_losses, of_vectors, strict=True)]
         both = [
             tf.convert_to_tensor(a) + b
-            for a, b, v in zip(of_losses, of_vectors, variables, strict=True)
+            for v, a, b in slopes
             if "projection" in v.name
         ]
         assert_near(of_projections, both, 1e-5)
-        rows = [
-            (a, b, v)
-            for a, b, v in zip(of_losses, of_vectors, variables, strict=True)
-            if "projection" not in v.name
-        ]
-        optimizer.apply([a for a, _, _ in rows], [v for *_, v in rows])
+        rows = [each for each in slopes if "projection" not in each[0].name]
+        optimizer.apply([a for _, a, _ in rows], [v for v, _, _ in rows])
         optimizer.iterations.assign(number)
-        embedded = [(b, v) for _, b, v in rows if b is not None]
+        embedded = [(b, v) for v, _, b in rows if b is not None]
         optimizer.apply(*map(list, zip(*embedded, strict=True)))
         assert_near(own_variables(own), own_variables(plain), 1e-5)
         for mine, its in zip(
