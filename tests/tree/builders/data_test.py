@@ -23,8 +23,14 @@ def clustered(size=16_000, seed=0):
     return labels, contexts, clusters
 
 
+def tree_of(*data, num_classes=N, **options):
+    return Tree.from_data(
+        *data, num_classes=num_classes, verbose=False, **options
+    )
+
+
 LABELS, CONTEXTS, TRUTH = clustered()
-EXPECTED = Tree.from_data(LABELS, CONTEXTS, num_classes=N, verbose=False)
+EXPECTED = tree_of(LABELS, CONTEXTS)
 
 
 def purity(tree):
@@ -61,7 +67,7 @@ def test_leaves_of_the_root_are_the_most_frequent_classes():
     labels = (N * rng.random(40_000) ** 6).astype(int)
     labels = rng.permutation(N)[labels]
     contexts = rng.integers(5, size=40_000)  # They say nothing.
-    tree = Tree.from_data(labels, contexts, num_classes=N, verbose=False)
+    tree = tree_of(labels, contexts)
     at_root = tree.row_groups[tree.class_rows] == 0
     assert 0 < np.count_nonzero(at_root) < N
     counts = np.bincount(labels, minlength=N)
@@ -72,7 +78,7 @@ def test_leaves_of_the_root_are_the_most_frequent_classes():
 def test_every_class_has_a_leaf(size):
     rng = np.random.default_rng(2)
     labels = (size * rng.random(3000) ** 3).astype(int)
-    tree = Tree.from_data(labels, labels // 7, num_classes=size, verbose=False)
+    tree = tree_of(labels, labels // 7, num_classes=size)
     assert tree.num_classes == size
     assert tree.counts.sum() == 3000
     assert np.diff(tree.group_offsets)[1:].max(initial=0) <= 256
@@ -90,13 +96,13 @@ def test_clusters_hold_all_classes(size):
 
 
 def test_without_contexts():
-    tree = Tree.from_data(LABELS, verbose=False)
+    tree = tree_of(LABELS, num_classes=None)
     assert same(tree, Tree.from_counts(np.bincount(LABELS)))
 
 
 def test_names():
     names = [f"item {c}" for c in range(N)]
-    tree = Tree.from_data(LABELS, CONTEXTS, names=names, verbose=False)
+    tree = tree_of(LABELS, CONTEXTS, names=names, num_classes=None)
     assert tree.class_of("item 17") == 17
 
 
@@ -139,23 +145,17 @@ def batches(labels, contexts, size=3_000):
     ],
 )
 def test_ways_to_pass_data(arguments):
-    tree = Tree.from_data(*arguments, num_classes=N, verbose=False)
+    tree = tree_of(*arguments)
     assert same(tree, EXPECTED)
 
 
 def test_sequences():
     tokens = np.stack([LABELS[:1000], LABELS[1000:2000]])
     contexts, labels = tokens[:, :-1], tokens[:, 1:]
-    tree = Tree.from_data(labels, contexts, num_classes=N, verbose=False)
+    tree = tree_of(labels, contexts)
     before = np.concatenate([np.full([2, 1], -1), contexts[:, :-1]], 1)
     windows = np.stack([contexts, before], -1)
-    flat = Tree.from_data(
-        labels.reshape(-1),
-        windows.reshape(-1, 2),
-        num_classes=N,
-        ordered=True,
-        verbose=False,
-    )
+    flat = tree_of(labels.reshape(-1), windows.reshape(-1, 2), ordered=True)
     assert same(tree, flat)
 
 
@@ -166,17 +166,11 @@ def test_bags():
     ids[:, 0] = CONTEXTS
     ids[np.arange(3) >= lengths[:, None]] = -1
     ragged = tf.RaggedTensor.from_row_lengths(ids[ids >= 0], lengths)
-    tree = Tree.from_data(LABELS, ids, num_classes=N, verbose=False)
-    assert same(
-        tree, Tree.from_data(LABELS, ragged, num_classes=N, verbose=False)
-    )
+    tree = tree_of(LABELS, ids)
+    assert same(tree, tree_of(LABELS, ragged))
     shuffled = ids[:, [2, 0, 1]]
-    assert same(
-        tree, Tree.from_data(LABELS, shuffled, num_classes=N, verbose=False)
-    )
-    in_order = Tree.from_data(
-        LABELS, ids, num_classes=N, ordered=True, verbose=False
-    )
+    assert same(tree, tree_of(LABELS, shuffled))
+    in_order = tree_of(LABELS, ids, ordered=True)
     assert not same(tree, in_order)
 
 
@@ -185,7 +179,7 @@ def test_bags_of_several_lengths_in_batches():
         yield np.array([[1, 2, 3], [4, -1, -1]]), np.array([0, 1])
         yield np.array([[3], [2]]), np.array([300, 1])
 
-    tree = Tree.from_data(elements(), num_classes=301, verbose=False)
+    tree = tree_of(elements(), num_classes=301)
     assert tree.counts.sum() == 4
 
 
@@ -275,7 +269,7 @@ def test_sets_of_labels(has_contexts):
     if has_contexts:
         known = sets >= 0
         ids = np.repeat(clusters[:, None], 4, 1)[known]
-        assert tree == Tree.from_data(sets[known], ids, verbose=False)
+        assert tree == tree_of(sets[known], ids, num_classes=None)
     loss, of_mixed = (
         one.expected_loss(sets, contexts, several_labels=True)
         for one in (tree, Tree.two_level(N))
@@ -290,9 +284,7 @@ def test_one_long_set_and_labels_that_are_repeated():
     sets = np.full([300, 400], -1)
     sets[:, :5] = rng.integers(N, size=[300, 5])
     sets[7] = rng.integers(N, size=400)
-    tree = Tree.from_data(
-        sets, several_labels=True, num_classes=N, verbose=False
-    )
+    tree = tree_of(sets, several_labels=True)
     labels, others = [], []
     for one in sets:
         for label in one[one >= 0]:
@@ -332,7 +324,7 @@ def test_progress(monkeypatch, capsys):
     Tree.from_data(LABELS, CONTEXTS)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("Tree.from_data: 16,000 of 16,000 labels read")
-    Tree.from_data(LABELS, CONTEXTS, verbose=False)
+    tree_of(LABELS, CONTEXTS, num_classes=None)
     assert not capsys.readouterr().err
 
 
@@ -345,12 +337,12 @@ def test_weights_of_zero_and_sequences_of_one_position():
         )
         yield np.array([[5]]), np.array([[7]]), np.array([0.5])
 
-    tree = Tree.from_data(elements(), num_classes=300, verbose=False)
+    tree = tree_of(elements(), num_classes=300)
     assert np.flatnonzero(tree.counts).tolist() == [6, 7]
     assert tree.counts[7] == 2
 
 
 def test_large_ids():
     labels = np.arange(600) % 300
-    tree = Tree.from_data(labels, labels + 2**32 - 600, verbose=False)
+    tree = tree_of(labels, labels + 2**32 - 600, num_classes=None)
     assert tree.num_classes == 300
