@@ -58,12 +58,9 @@ def model_of(name, is_endpoint=False):
 
 def generated():
     """Data whose last dimensions are not known."""
-    specs = [
-        tf.TensorSpec([None, None], dtype) for dtype in (tf.float32, tf.int64)
-    ]
-    specs[0] = tf.TensorSpec([None, WIDTH])
+    specs = tf.TensorSpec([None, WIDTH]), tf.TensorSpec([None, None], tf.int64)
     return tf.data.Dataset.from_generator(
-        lambda: iter([(X, HOT)]), output_signature=tuple(specs)
+        lambda: iter([(X, HOT)]), output_signature=specs
     )
 
 
