@@ -94,26 +94,6 @@ def test_any_number_of_threads():
         assert_same(one, other)
 
 
-def test_in_a_function():
-    """Loss and step in one graph, in program order."""
-    problem = wide_problem(TREE, SHAPE)
-    found = []
-    for wrap in (lambda f: f, tf.function):
-        variables = variables_of(problem)
-        optimizer = built("lazy_adam", variables)
-
-        def run(variables=variables, optimizer=optimizer):
-            labels, inputs = problem.labels, problem.inputs
-            made = kept_loss(variables, labels, inputs, TREE)
-            step_from(made.state, variables, problem.upstream, optimizer)
-            return made.loss, kept_loss(variables, labels, inputs, TREE).loss
-
-        call = wrap(run)
-        found.append([call(), call(), states(optimizer, variables)])
-    assert_same(*found)
-    assert_same(found[0][0][1], found[0][1][0])
-
-
 OTHERS = "but is that of one of"
 # What errors say, and states, as functions of a problem and its variables.
 REFUSED = [

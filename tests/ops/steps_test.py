@@ -22,10 +22,8 @@ from tests.support.training import (
     draw_vectors,
     in_place,
     in_two,
-    kept_loss,
     looked_up,
     states,
-    step_from,
     variables_of,
     wide_problem,
     with_vectors,
@@ -54,6 +52,8 @@ STEPS = {
     "in place": (in_place, variables_of),
     "alone": (alone, variables_of),
     "looked up": (looked_up_in_order, with_vectors),
+    "from a state": (after_loss, variables_of),
+    "moved": (functools.partial(after_loss, moved=True), variables_of),
 }
 
 
@@ -172,27 +172,37 @@ def test_assigned_learning_rate(graph):
 
 
 @pytest.mark.parametrize(
-    "rule, dtype", list(zip(RULES, ["float32", "bfloat16"] * 3, strict=True))
+    "rule, dtype, step",
+    all_pairs(
+        RULES,
+        [np.float32, ml_dtypes.bfloat16],
+        ["in place", "alone", "from a state", "moved"],
+    ),
 )
-def test_a_function_is_eager(rule, dtype):
+def test_a_function_is_eager(rule, dtype, step):
     """The same bits, for batches of unknown size too."""
+    make, make_variables = STEPS[step]
     problem = wide_problem(TREE, (33, 16), dtype)
 
     def run(wrap):
-        variables = variables_of(problem, tf.as_dtype(dtype).as_numpy_dtype)
+        variables = make_variables(problem, dtype)
         optimizer = built(rule, variables)
 
-        def step(labels, inputs, upstream):
-            batch = problem.replace(
-                labels=labels, inputs=inputs, upstream=upstream
-            )
-            return in_place(variables, batch, TREE, optimizer)
+        def function(labels, inputs, upstream):
+            given = {"labels": labels, "inputs": inputs, "upstream": upstream}
+            batch = problem.replace(**given)
+            return make(variables, batch, TREE, optimizer)
 
-        step = wrap(step)
+        function = wrap(function)
         given = problem.labels, problem.inputs, problem.upstream
-        return [*step(*given), *step(*given), *states(optimizer, variables)]
+        twice = [*function(*given), *function(*given)]
+        return [*twice, *states(optimizer, variables)]
 
-    spec = [tf.TensorSpec(None, tf.int64), *[tf.TensorSpec(None)] * 2]
+    spec = [
+        tf.TensorSpec([None], tf.int64),
+        tf.TensorSpec([None, 16]),
+        tf.TensorSpec([None]),
+    ]
     assert_same(run(lambda f: f), run(tf.function(input_signature=spec)))
 
 
@@ -315,34 +325,20 @@ def test_the_default_minimizes_the_mean(step, ignore_class):
 
 @pytest.mark.parametrize(
     "rule, labels, step",
-    all_pairs(
-        RULES, [[], [[7, 7], [7, 7]]], ["alone", "looked up", False, True]
-    ),
+    all_pairs(RULES, [[], [[7, 7], [7, 7]]], list(STEPS)),
 )
 def test_no_label_counts(rule, labels, step):
     """An empty batch, or all ignored: nothing changes, and no NaN."""
     labels = np.array(labels, np.int64)
     problem = wide_problem(TREE, (1, 20))
-    make, make_variables = STEPS.get(step, (None, variables_of))
+    make, make_variables = STEPS[step]
     variables = make_variables(problem)
     optimizer = built(rule, variables)
     before = states(optimizer, variables)
     inputs = np.ones([*labels.shape, 20], np.float32)
     problem = problem.replace(labels=labels, inputs=inputs)
-    if make is None:  # From a state, of parameters that have moved or not.
-        made = kept_loss(variables, labels, inputs, TREE, ignore_classes=[7])
-        ones = tf.ones(labels.shape)
-        step_from(made.state, variables, ones, optimizer, moved=step)
-        losses = made.loss
-    else:
-        losses, *_ = make(
-            variables,
-            problem,
-            TREE,
-            optimizer,
-            loss_weights=1.0,
-            ignore_class=7,
-        )
+    options = {"loss_weights": 1.0, "ignore_class": 7}
+    losses, *_ = make(variables, problem, TREE, optimizer, **options)
     assert_same(losses, np.zeros(labels.shape))
     assert_same(states(optimizer, variables), before)
 
@@ -355,24 +351,15 @@ def test_stochastic_rounding(rule, step):
     """To one of the two neighbours, the mean kept; by default, by a seed."""
     bfloat16 = ml_dtypes.bfloat16
     problem = wide_problem(TREE, (40, 257), bfloat16)
-    vectors = draw_vectors(257, bfloat16).astype(np.float32)
-    starts = [problem.weights, problem.biases, vectors]
-    make, _ = STEPS.get(step, (None, None))
+    make, make_variables = STEPS[step]
+    starts = [v.numpy() for v in make_variables(problem, bfloat16)]
+    starts = [np.float32(start) for start in starts]
 
     def run(dtype=bfloat16, **options):
-        given = starts[: 2 + (step == "looked up")]
-        variables = [tf.Variable(array.astype(dtype)) for array in given]
+        variables = [tf.Variable(array.astype(dtype)) for array in starts]
         optimizer = built(rule, variables, rate=0.001)
-        if step == "from a state":
-            state = kept_loss(
-                variables, problem.labels, problem.inputs, TREE
-            ).state
-            options = {"stochastic_rounding": dtype == bfloat16, **options}
-            options["seed"] = tf.constant(options.get("seed", 0), tf.int64)
-            step_from(state, variables, problem.upstream, optimizer, **options)
-        else:
-            weights = {"loss_weights": problem.upstream}
-            make(variables, problem, TREE, optimizer, **weights, **options)
+        options["loss_weights"] = problem.upstream
+        make(variables, problem, TREE, optimizer, **options)
         return [np.array(v.numpy()).astype(np.float32) for v in variables]
 
     at = 2 if step == "looked up" else 0

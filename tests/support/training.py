@@ -185,16 +185,23 @@ def after_loss(
     problem,
     tree,
     optimizer,
-    stochastic_rounding=False,
+    loss_weights=None,
+    stochastic_rounding=None,
+    seed=0,
+    moved=False,
     smoothing_prior=None,
     ignore_class=(),
     logit_soft_cap=None,
     **options,
 ):
-    """Makes a step as `in_place` does, but from the state of the loss op."""
+    """Makes a step as `in_place` does, but from the state of the loss op.
+
+    With `moved`, the step computes the loss of the variables once more.
+    """
+    labels = tf.cast(problem.labels, tf.int64)
     made = kept_loss(
         variables,
-        problem.labels,
+        labels,
         problem.inputs,
         tree,
         smoothing_prior=[] if smoothing_prior is None else [smoothing_prior],
@@ -202,14 +209,22 @@ def after_loss(
         logit_soft_cap=logit_soft_cap or 0,
         **options,
     )
+    if loss_weights is None:
+        loss_weights = problem.upstream
+    loss_grads = tf.cast(loss_weights, made.loss.dtype)
+    loss_grads = tf.broadcast_to(loss_grads, tf.shape(labels))
+    if stochastic_rounding is None:
+        stochastic_rounding = variables[0].dtype == tf.bfloat16
     step_from(
         made.state,
         variables,
-        problem.upstream,
+        loss_grads,
         optimizer,
         stochastic_rounding=stochastic_rounding,
+        seed=tf.constant(seed, tf.int64),
+        moved=moved,
     )
-    return made.loss, made.input_grads * problem.upstream[:, np.newaxis]
+    return made.loss, made.input_grads * loss_grads[..., tf.newaxis]
 
 
 def draw_indices(batch, seed=0, count=COUNT):
