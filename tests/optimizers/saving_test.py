@@ -3,9 +3,9 @@
 import keras
 import pytest
 import tensorflow as tf
+from tests.support.optimizers_reference import OURS
 
 from tests.support.models import compile_form, make_data, train
-from tests.support.optimizers_reference import OURS
 from tests.support.training import assert_same
 from tf_hsm import optimizers
 

@@ -5,8 +5,10 @@ Beside each result a bound on the error of an implementation, as in `oracle`.
 
 import functools
 
+import keras
 import ml_dtypes
 import numpy as np
+import tensorflow as tf
 
 from tests.support import oracle
 from tf_hsm import optimizers
@@ -104,6 +106,57 @@ class Reference:
         self.table[touched] = new.astype(self._store)
         for slot, value in zip(self.slots, slots, strict=True):
             slot[touched] = value
+
+
+# float32 keeps four digits of the 1 - 0.999^t in Adam's rate.
+def assert_close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(
+        tf.cast(actual, tf.float64), expected, tolerance, tolerance
+    )
+
+
+def check_steps(
+    rule,
+    table,
+    gradients,
+    *,
+    optimizer=None,
+    rates=None,  # one for each step
+    graph=False,
+    tolerance=1e-5,
+    of_slots=1e-5,
+):
+    """Asserts that steps on a table are those of the reference.
+
+    A gradient is rows and values; rows are None for all. Returns the variable,
+    its slots, and their first values.
+    """
+    variable = keras.Variable(table, dtype=table.dtype.name)
+    optimizer = optimizer or OURS[rule]()
+    optimizer.build([variable])
+    slots = optimizer.slots(variable)
+    first = [slot.numpy() for slot in slots]
+    reference = Reference(table, optimizer, table.dtype)
+
+    def apply(gradient):
+        optimizer.apply([gradient], [variable])
+
+    if graph:
+        apply = tf.function(apply)
+    for step, (rows, values) in enumerate(gradients):
+        if rows is None:
+            apply(tf.constant(values))
+            rows = np.arange(len(table))
+        else:
+            parts = map(tf.constant, (values, rows, table.shape))
+            apply(tf.IndexedSlices(*parts))
+        if rates is not None:
+            reference.rate = rates[step]
+        reference.apply(rows, values.astype(np.float64))
+    assert_close(variable, reference.table, tolerance)
+    for slot, expected in zip(slots, reference.slots, strict=True):
+        assert_close(slot, expected, of_slots)
+    return variable, slots, first
 
 
 def _first_slots(optimizer, shape):
