@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, WIDTH
 from tests.support.models import make_head, sgd
-from tf_hsm import _compiled_model, metrics, optimizers
+from tf_hsm import _compiled_model, metrics
 from tf_hsm.optimizers import SGD, LazyAdam, LossScaleOptimizer
 
 ENTRIES = ("fit", "evaluate", "train_on_batch", "test_on_batch")
@@ -158,23 +158,11 @@ def test_head_loss_within_a_function(eager):
     check_all(model, X, Y)
 
 
-def model_of(head, **compiling):
-    model = sequential(head)
-    model.compile(**{"optimizer": sgd(), "loss": head.loss, **compiling})
-    return model
-
-
-def model_with_precision(head):
-    return model_of(head, metrics=[metrics.PrecisionAtK(head, 1000)])
-
-
 WRONG = {
-    "loss": lambda: model_of(make_head(), loss="mse"),
-    "metric": lambda: model_of(make_head(), metrics=["accuracy"]),
-    "metric_of_ours": lambda: model_with_precision(make_head()),
-    "optimizer": lambda: model_of(
-        make_head(), optimizer=optimizers.SGD(0.1, use_ema=True)
-    ),
+    "loss": lambda head: {"loss": "mse"},
+    "metric": lambda head: {"metrics": ["accuracy"]},
+    "our metric": lambda head: {"metrics": [metrics.PrecisionAtK(head, 1000)]},
+    "optimizer": lambda head: {"optimizer": SGD(0.1, use_ema=True)},
 }
 
 
@@ -182,7 +170,10 @@ WRONG = {
 @pytest.mark.parametrize("built", [False, True])
 def test_what_is_lost(name, built):
     """Variables that are made in the step have no values after it."""
-    model = WRONG[name]()
+    head = make_head()
+    model = sequential(head)
+    compiling = {"optimizer": sgd(), "loss": head.loss, **WRONG[name](head)}
+    model.compile(**compiling)
     if built:
         model.build([None, 5])
     with pytest.raises((TypeError, ValueError)) as error:
