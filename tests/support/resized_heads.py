@@ -10,9 +10,9 @@ def built(kind, tree, **options):
     return randomized(kind(tree, **options))
 
 
-def randomized(layer):
+def randomized(layer, width=WIDTH):
     """Builds a layer, and gives its rows random numbers."""
-    layer.build([None, WIDTH])
+    layer.build([None, width])
     rng = np.random.default_rng(0)
     for variable in layer.row_variables():
         variable.assign(rng.normal(size=variable.shape))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tests.support import head_oracle
 from tests.support.models import sampled_losses
 from tests.support.pairs import all_pairs
+from tests.support.resized_heads import randomized
 from tf_hsm.layers import SampledSoftmax
 
 N, WIDTH, BATCH = 37, 5, 13
@@ -33,11 +34,7 @@ def make(num_sampled=11, sampler="log_uniform", **options):
         seed=5,
         **options,
     )
-    head.build([None, WIDTH])
-    rng = np.random.default_rng(0)
-    for variable in head.trainable_weights:
-        variable.assign(0.7 * rng.normal(size=variable.shape))
-    return head
+    return randomized(head, WIDTH)
 
 
 def make_data(dtype="float32", seed=1):

@@ -15,6 +15,7 @@ from tests.support.models import (
     sampled_head,
     train,
 )
+from tests.support.resized_heads import randomized
 from tf_hsm.layers import SampledSoftmax
 
 NEW = 4
@@ -25,11 +26,7 @@ COUNTS = 1 + np.arange(NUM_CLASSES)
 
 def built(**options):
     """A head with random weights that has drawn seven times."""
-    head = sampled_head(**options)
-    head.build([None, WIDTH])
-    rng = np.random.default_rng(0)
-    for variable in head.row_variables():
-        variable.assign(rng.normal(size=variable.shape))
+    head = randomized(sampled_head(**options), WIDTH)
     head.step.assign(7)
     return head
 
@@ -44,7 +41,7 @@ def test_new_rows_begin_with_the_mean():
     counts = np.append(COUNTS, [5, 10, 20, 40])
     grown = head.grow(TOTAL, counts)
     assert (grown.num_classes, grown.num_sampled) == (TOTAL, NUM_SAMPLED)
-    assert grown is not head
+    assert grown.step.numpy() == 7 and grown.step is not head.step
     kernel, bias = (np.float64(v.numpy()) for v in head.row_variables())
     np.testing.assert_array_equal(grown.kernel[:NUM_CLASSES], kernel)
     np.testing.assert_array_equal(grown.bias[:NUM_CLASSES], bias)
