@@ -10,29 +10,25 @@ import tensorflow as tf
 from tests.support import spread_heads
 from tests.support.devices import CPUS
 from tests.support.pairs import all_pairs
-from tests.support.spread_heads import N, tree_named
+from tests.support.spread_heads import BATCH, WIDTH, N
 from tests.support.training import assert_near
-from tf_hsm import decoding, distribute
+from tf_hsm import decoding
 from tf_hsm.layers import HierarchicalSoftmax
 
-WIDTH, BATCH = 5, 17
 TREES = ["huffman", "pinned", "two_level", "chain", "flat"]
 
 
 @functools.cache
 def heads(name, count, seed=0, scale=1.0):
     """A head on one device and the same on `count`; inputs `[B, D]`."""
-    tree = tree_named(name)
-    plan = distribute.plan(tree, CPUS[:count], top=8)
     one, several = (
-        HierarchicalSoftmax(tree, plan=p, dtype="float64") for p in (None, plan)
+        spread_heads.make_head(name, None, place)
+        for place in (None, CPUS[:count])
     )
     rng = np.random.default_rng(seed)
-    for head in (one, several):
-        head.build([None, WIDTH])
     one.kernel.assign(scale * rng.normal(size=one.kernel.shape))
     one.bias.assign(rng.normal(size=one.bias.shape))
-    distribute.copy_weights(one, several)
+    several.load_own_variables(spread_heads.saved(one))
     return one, several, tf.constant(rng.normal(size=(BATCH, WIDTH)))
 
 
@@ -219,7 +215,7 @@ def test_samples(sampling, traced):
 
 QUESTIONS = [
     lambda head, x: head.log_probs(x),
-    lambda head, x: head.log_prob(tf.tile([[3, 59, 0]], [4, 1]), x),
+    lambda head, x: head.log_prob(tf.tile([[3, 59]], [tf.shape(x)[0], 1]), x),
     lambda head, x: tuple(head.top_k(x, 7)),
     lambda head, x: head.predict_class(x),
     lambda head, x: head.sample(x, 5, seed=3, top_k=1),
@@ -228,7 +224,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize("name", ["huffman", "three"])
 def test_over_replicas(name):
-    """From outside the strategy, from its scope, and from a replica."""
+    """From outside the strategy, from its scope, and from replicas."""
     one = spread_heads.make_head(name, "sgd")
     several = spread_heads.make_head(name, "sgd", 2, seed=1)
     several.load_own_variables(spread_heads.saved(one))
@@ -236,7 +232,21 @@ def test_over_replicas(name):
     if name == "three":
         # The numbers that are drawn depend on the plan of a tree.
         questions = [*questions, lambda head, x: head.sample(x, 5, seed=3)]
-    spread_heads.assert_answers(questions, several, one)
+
+    def ask(head, x):
+        return [question(head, x) for question in questions]
+
+    inputs = np.random.default_rng(0).normal(size=(BATCH, WIDTH))
+    # As the replicas split them: draws are by the place in a part.
+    parts = np.split(inputs, [spread_heads.SIZES[2][0]])
+    assert_near(ask(several, parts[0]), ask(one, parts[0]), 1e-12)
+    with spread_heads.scope_of(2):
+        assert_near(ask(several, parts[0]), ask(one, parts[0]), 1e-12)
+    found = spread_heads.runner(functools.partial(ask, several), 2)(inputs)
+    wanted = tf.nest.map_structure(
+        lambda *x: np.concatenate(x), *(ask(one, part) for part in parts)
+    )
+    assert_near(found, wanted, 1e-12)
 
 
 def test_samples_that_cannot_be():

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import servers as processes
-from tests.support.training import layer_step
+from tests.support.training import assert_same, layer_step
 from tf_hsm import distribute
 from tf_hsm.distribute import (
     LostServerError,
@@ -28,12 +28,10 @@ from tf_hsm.distribute import (
 )
 from tf_hsm.distribute import cluster as cluster_lib
 from tf_hsm.layers import HierarchicalSoftmax
-from tf_hsm.ops.loss import hierarchical_softmax_loss
-from tf_hsm.tree import Tree
 
 TIMEOUT_S = 120
 SENTENCE_S = 5  # the most until an error is explained
-TREE = Tree.two_level(70)
+TREE = tf_hsm.Tree.two_level(70)
 
 
 def start(started, job, num_tasks):
@@ -62,7 +60,7 @@ def loss_of(parameters):
     def loss():
         return [
             tf.reduce_mean(
-                hierarchical_softmax_loss(*pair, labels, inputs, TREE)
+                tf_hsm.hierarchical_softmax_loss(*pair, labels, inputs, TREE)
             )
             for pair in parameters
         ]
@@ -70,9 +68,8 @@ def loss_of(parameters):
     return loss
 
 
-def check_training(tree, devices):
-    """Two steps of a head on devices have the losses of one that is here."""
-    options = {"optimizer": "adagrad", "dtype": "float64"}
+def pair_of_heads(tree, devices, **options):
+    """Heads with the same weights, in this process and on devices."""
     heads = [
         HierarchicalSoftmax(tree, devices=names, **options)
         for names in (None, devices)
@@ -80,6 +77,12 @@ def check_training(tree, devices):
     for head in heads:
         head.build((None, 5))
     distribute.copy_weights(*heads)
+    return heads
+
+
+def check_training(tree, devices):
+    """Two steps of a head on devices have the losses of one that is here."""
+    heads = pair_of_heads(tree, devices, optimizer="adagrad", dtype="float64")
     rng = np.random.default_rng(2)
     labels = tf.constant(rng.integers(0, tree.num_classes, 9))
     inputs = tf.constant(rng.normal(size=(9, 5)))
@@ -90,23 +93,24 @@ def check_training(tree, devices):
 
 def check_codes(devices):
     """Weights in 8 bits lie on devices, and answer as they do here."""
-    heads = [
-        HierarchicalSoftmax(TREE, devices=names) for names in (None, devices)
-    ]
-    for head in heads:
-        head.build((None, 5))
-    distribute.copy_weights(*heads)
+    heads = pair_of_heads(TREE, devices)
     for head in heads:
         head.quantize("int8")
     codes = [kernel.codes.value.device for kernel in heads[1].shard_kernels]
-    assert ["task:0/device:CPU:0" in device for device in codes] == [
-        True,
-        False,
-    ]
+    on_first = ["task:0/device:CPU:0" in device for device in codes]
+    assert on_first == [True, False]
     inputs = np.random.default_rng(2).normal(size=(9, 5)).astype("f4")
-    wanted, found = (tf.function(head.top_k)(inputs, 7) for head in heads)
-    np.testing.assert_array_equal(found.classes, wanted.classes)
-    np.testing.assert_array_equal(found.log_probs, wanted.log_probs)
+    assert_same(*(tf.function(head.top_k)(inputs, 7) for head in heads))
+
+
+def assert_second_is_lost(error, cluster):
+    """The error names the second server, and says what to do."""
+    assert str(error) == (
+        f"ps task 1 at {cluster.servers[1].address} does not answer any more: "
+        "the variables there are gone, so start this process and every server "
+        "again, and restore the last checkpoint"
+    )
+    assert [s.index for s in cluster.lost()] == [1]
 
 
 @processes.in_new_process
@@ -133,7 +137,9 @@ def test_two_servers_and_their_loss():
         assert ["task:0" in d for d in shards] == [True, False]
 
         # A pinned tree trains there as on one device.
-        check_training(Tree.balanced(70, 2, pinned=True), cluster.devices())
+        check_training(
+            tf_hsm.Tree.balanced(70, 2, pinned=True), cluster.devices()
+        )
 
         check_codes(cluster.devices())
 
@@ -153,12 +159,7 @@ def test_two_servers_and_their_loss():
             while True:
                 loss()
         assert time.monotonic() - begin < SENTENCE_S
-        assert str(caught.value) == (
-            f"ps task 1 at {addresses[1]} does not answer any more: the "
-            "variables there are gone, so start this process and every server "
-            "again, and restore the last checkpoint"
-        )
-        assert [s.index for s in cluster.lost()] == [1]
+        assert_second_is_lost(caught.value, cluster)
 
         # Another process at the same address has not the variables.
         port = addresses[1].rpartition(":")[2]
@@ -243,12 +244,7 @@ def test_a_server_that_is_frozen():
         with pytest.raises(LostServerError) as caught, cluster.explained():
             loss()
         assert timeout - 1 < time.monotonic() - begin < timeout + SENTENCE_S
-        assert str(caught.value) == (
-            f"ps task 1 at {addresses[1]} does not answer any more: the "
-            "variables there are gone, so start this process and every server "
-            "again, and restore the last checkpoint"
-        )
-        assert [s.index for s in cluster.lost()] == [1]
+        assert_second_is_lost(caught.value, cluster)
 
 
 def test_connections_that_are_closed():
@@ -389,13 +385,6 @@ def test_addresses_that_are_wrong(cluster, message):
         connect(cluster)
 
 
-def test_a_coordinator_needs_workers():
-    with pytest.raises(
-        ValueError, match=r"of the jobs ps and worker, but .* ps"
-    ):
-        connect(["localhost:1"], coordinator=True)
-
-
 def test_addresses_from_the_environment(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(ValueError, match="TF_CONFIG is not set; it has the"):
@@ -404,5 +393,7 @@ def test_addresses_from_the_environment(monkeypatch):
     with pytest.raises(ValueError, match="TF_CONFIG has no cluster"):
         connect()
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {"ps": ["localhost:1"]}}')
+    with pytest.raises(ValueError, match=r"jobs ps and worker, but .* ps"):
+        connect(coordinator=True)
     with pytest.raises(ConnectionError, match="ps task 0 at localhost:1 does"):
         connect(timeout=0.5)

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.support.devices import CPUS
-from tests.support.training import assert_near, assert_same
+from tests.support.training import assert_same
 from tests.support.trees import chain
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree, distribute
@@ -294,40 +294,3 @@ def assert_copies_agree(head):
     for variable in shared:
         first, *others = (copy.numpy() for copy in replicas.copies_of(variable))
         assert_same(others, [first] * len(others))
-
-
-def assert_answers(questions, head, one):
-    """Asserts that a head over 2 replicas answers as one on one device.
-
-    The questions come from outside the strategy, its scope, and a replica.
-
-    Args:
-        questions: Functions of a head and inputs.
-        head: The head over the replicas.
-        one: The head on one device, with the same weights.
-    """
-    inputs = np.random.default_rng(0).normal(size=(8, WIDTH))
-
-    def ask(head, x):
-        return [question(head, x) for question in questions]
-
-    wanted = [ask(one, inputs[:4]), ask(one, inputs[4:])]
-    assert_near(ask(head, inputs[:4]), wanted[0], 1e-12)
-    strategy = strategy_of(2)
-    with strategy.scope():
-        assert_near(ask(head, inputs[:4]), wanted[0], 1e-12)
-
-    @tf.function
-    def on_replicas():
-        def of_replica():
-            replica = tf.distribute.get_replica_context()
-            i = replica.replica_id_in_sync_group
-            return ask(head, tf.constant(inputs.reshape(2, 4, -1))[i])
-
-        return strategy.run(of_replica)
-
-    found = on_replicas()
-    for values, *each in zip(
-        tf.nest.flatten(found), *map(tf.nest.flatten, wanted), strict=True
-    ):
-        assert_near(strategy.experimental_local_results(values), each, 1e-12)
