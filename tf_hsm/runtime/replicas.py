@@ -153,14 +153,10 @@ class Exchange:
         return self._swap(groups, self._sent, widths, widths, has_gradients)
 
     def _swap(self, groups, sizes, widths, room_widths, has_gradients):
-        """Swaps tensors.
+        """Swaps groups of tensors.
 
-        Args:
-          groups: the tensors for each replica, in groups.
-          sizes: `[groups, W]`, how many rows each replica sends to this one.
-          widths: for each group the widths of what each replica sends.
-          room_widths: for each group the widths of all that is sent.
-          has_gradients: whether gradients travel back.
+        Each replica sends this one `sizes [groups, W]` rows of `widths`;
+        `room_widths` has the widths of all that this one sends.
         """
         if sizes is None:
             return _copied(self._replica, groups, has_gradients)

@@ -221,29 +221,25 @@ def _rows(variable):
 
 
 def _owners(variables):
-    """For each row of a matrix: the variable that has it, and where there."""
+    """For each row of a matrix: the variable that has it, and where there.
+
+    Raises:
+      ValueError: other processes have some of the rows.
+    """
     part = part_of(variables[0])
-    _check_whole(variables)
     num_rows = part.num_rows if part else variables[0].shape[0]
+    num_here = sum(_rows(variable).size for variable in variables)
+    if num_here < num_rows:
+        raise ValueError(
+            f"{variables[0].path}: this worker has {num_here:,} of the "
+            f"{num_rows:,} rows; save them by tf_hsm.distribute.save, "
+            "which restores on one device too"
+        )
     owners, local = np.empty([2, num_rows], np.int64)
     for i, variable in enumerate(variables):
         rows = _rows(variable)
         owners[rows], local[rows] = i, np.arange(rows.size)
     return owners, local
-
-
-def _check_whole(variables):
-    """Raises a ValueError if other processes have some of a matrix's rows."""
-    part = part_of(variables[0])
-    if part is None:
-        return
-    num_here = sum(_rows(variable).size for variable in variables)
-    if num_here < part.num_rows:
-        raise ValueError(
-            f"{variables[0].path}: this worker has {num_here:,} of the "
-            f"{part.num_rows:,} rows; save them by tf_hsm.distribute.save, "
-            "which restores on one device too"
-        )
 
 
 def _numpy_dtype(variable):
@@ -261,15 +257,7 @@ def _read(variables):
     if part is None:
         (variable,) = variables
         return variable.numpy()
-    _check_whole(variables)
-    shape = variables[0].shape[1:]
-    values = np.empty([part.num_rows, *shape], _numpy_dtype(variables[0]))
-    for variable in variables:
-        rows = _rows(variable)
-        for block in blocks(rows.size, int(np.prod(shape))):
-            with beside(variable):
-                values[rows[block]] = variable.value[block].numpy()
-    return values
+    return read_rows(variables, np.arange(part.num_rows), variables)
 
 
 def _write(variables, values):
