@@ -136,10 +136,7 @@ def plan_cost(plan):
         largest_rows=_over_mean(
             [s.rows for s in shards], max(s.rows for s in shards)
         ),
-        remarks=(
-            *plan_report.remarks(plan),
-            *plan_report.binding(step, top, shards),
-        ),
+        remarks=tuple(plan_report.remarks(plan, top, shards)),
         step=step,
     )
     return PlanCost(**costs)

@@ -46,11 +46,7 @@ class Shard:
 
 
 class PlanLayout(Immutable):
-    """The arrays by which a head finds the parts of a plan.
-
-    Units stand in one order, which does not depend on the devices; each device
-    has an interval of them. So the rows below the top stand in one order too,
-    of which each device has a slice.
+    """The arrays by which a head finds the parts of a `Plan`.
 
     Attributes:
       tree: the `tf_hsm.Tree`.

@@ -127,32 +127,29 @@ def _of(number, what):
     return f"{number:,} {what}" + "s" * (number != 1)
 
 
-def remarks(plan):
-    """Yields remarks on a plan, each a sentence."""
-    tree, top = plan.tree, plan.layout.top
-    if tree.num_groups == 1:
-        where = (
-            "each replica has a copy of it"
-            if plan.step.on_replicas
-            else "all of it is on the device of the body"
-        )
+def remarks(plan, top, shards):
+    """Yields sentences on a plan, from the `ShardCost`s of top and shards."""
+    on_replicas = plan.step.on_replicas
+    if plan.tree.num_groups == 1:
+        where = "all of it is on the device of the body"
+        if on_replicas:
+            where = "each replica has a copy of it"
         yield (
             f"Nothing lies below the top: the tree is one group, so {where}."
         )
         return
-    subtrees = plan.layout.num_units - plan.layout.num_leaf_units
-    if subtrees < len(plan.devices):
-        what = "replicas" if plan.step.on_replicas else "devices"
+    if top.subtrees < len(shards):
+        what = "replicas" if on_replicas else "devices"
         yield (
-            f"There are {len(plan.devices):,} {what}, but only {subtrees:,} "
-            f"subtree{'s' * (subtrees != 1)}; the other {what} have none."
+            f"There are {len(shards):,} {what}, but only "
+            f"{_of(top.subtrees, 'subtree')}; the other {what} have none."
         )
     work, rows = plan.layout.unit_loads.work, plan.layout.unit_loads.rows
     shares = {
         "work": work / work.sum() if work.sum() > 0 else np.zeros(work.size),
         "rows": rows / rows.sum(),
     }
-    sizes = np.maximum(*shares.values()) * len(plan.devices)
+    sizes = np.maximum(*shares.values()) * len(shards)
     large = np.count_nonzero(sizes > _LARGE)
     if large:
         unit = int(np.argmax(sizes))
@@ -164,23 +161,16 @@ def remarks(plan):
             f"{large - 1:,} other{' has' if large == 2 else 's have'} more "
             "than the fair share of a device, too."
         )
-    top_work = top.expected_cost(plan.layout.unit_loads.masses)
-    top_work /= top_work + work.sum()
-    if top_work > _LARGE_TOP and not plan.step.on_replicas:
+    if top.work_share > _LARGE_TOP and not on_replicas:
         yield (
-            f"The top has {_share(top_work)} of the work, which more devices "
-            "do not make less."
+            f"The top has {_share(top.work_share)} of the work, which more "
+            "devices do not make less."
         )
+    yield from _binding(plan.step, top, shards)
 
 
-def binding(step, top, shards):
-    """Yields a sentence if the top takes clearly longer than each shard.
-
-    Args:
-      step: the `Step`.
-      top: the `ShardCost` of the top.
-      shards: of the shards.
-    """
+def _binding(step, top, shards):
+    """Yields a sentence if the top takes clearly longer than each shard."""
     slowest = max(shard.milliseconds or 0 for shard in shards)
     if not slowest:
         return
@@ -203,9 +193,9 @@ def binding(step, top, shards):
     enough = max(1, math.ceil(len(shards) * ratio))
     yield (
         f"The top binds: it takes {digits(top.milliseconds)} ms of a step, and "
-        f"the slowest shard {digits(slowest)} ms. About {enough:,} "
-        f"device{'s' * (enough != 1)} would be as fast. A tree with smaller "
-        "groups near the root has a faster top."
+        f"the slowest shard {digits(slowest)} ms. About "
+        f"{_of(enough, 'device')} would be as fast. A tree with smaller groups "
+        "near the root has a faster top."
     )
 
 
