@@ -50,3 +50,20 @@ def assert_same_rows(head, other, rows):
         np.testing.assert_array_equal(
             mine.numpy()[rows >= 0], its.numpy()[rows[rows >= 0]]
         )
+
+
+def assert_same_answers(head, other, classes, its):
+    """Asserts that classes have the bits of another head's, by every answer."""
+    x = inputs()
+    np.testing.assert_array_equal(
+        head.log_probs(x).numpy()[:, classes],
+        other.log_probs(x).numpy()[:, its],
+    )
+    mine, theirs = (np.resize(c, [len(x), 3]) for c in (classes, its))
+    np.testing.assert_array_equal(
+        head.log_prob(mine, x), other.log_prob(theirs, x)
+    )
+    x = np.repeat(x, 3, 0)
+    np.testing.assert_array_equal(
+        head(x, mine.ravel()), other(x, theirs.ravel())
+    )
