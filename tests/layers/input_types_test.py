@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, TREE, WIDTH
-from tests.support.training import layer_step
+from tests.support.training import assert_same, layer_step
 from tf_hsm import metrics
 
 NAMES = [n for n in heads_by_name.NAMES if n != "EmbeddingSoftmax"]
@@ -227,8 +227,7 @@ def test_sample_weights_of_another_length(form):
         calls[form]()
     with pytest.raises(ValueError, match=text):
         tf.function(calls[form], autograph=False)()
-    for now, old in zip(head.get_weights(), before, strict=True):
-        np.testing.assert_array_equal(now, old)
+    assert_same(head.get_weights(), before)
 
 
 @pytest.mark.parametrize("name", heads_by_name.NAMES)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, NUM_CLASSES, TREE, WIDTH
-from tests.support.training import layer_step
+from tests.support.training import assert_same, layer_step
 from tf_hsm.metrics import PrecisionAtK
 
 REFUSED = pytest.raises(
@@ -37,8 +37,7 @@ def test_heads(name):
     for labels in (HOT, HOT.astype(np.uint8), tf.RaggedTensor.from_tensor(HOT)):
         with REFUSED:
             layer_step(head, inputs, labels)
-    for variable, old in zip(head.variables, before, strict=True):
-        np.testing.assert_array_equal(variable, old)
+    assert_same(head.variables, before)
     losses = head(inputs, tf_hsm.label_lists(HOT))
     np.testing.assert_allclose(losses, head(inputs, LISTS), rtol=1e-5)
 

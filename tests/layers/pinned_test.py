@@ -6,6 +6,7 @@ import pytest
 
 import tf_hsm
 from tests.support.pinned_heads import TREE, WIDTH, data, two_heads
+from tests.support.training import assert_same
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.layers.initial_values import of_pairs
@@ -71,10 +72,7 @@ def test_growth_to_the_expanded_tree(use_bias):
     for tree in (TREE.expand(), TREE.expand().grow(3, near=[0, 5, 9])):
         grown, wanted = (h.grow(tree) for h in (head, other))
         assert grown.tree == tree
-        for mine, its in zip(
-            grown.row_variables(), wanted.row_variables(), strict=True
-        ):
-            np.testing.assert_array_equal(mine, its)
+        assert_same(grown.row_variables(), wanted.row_variables())
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -15,6 +15,7 @@ from tests.support.models import (
     sequential,
     train,
 )
+from tests.support.training import assert_same
 from tf_hsm.layers import HierarchicalSoftmax
 
 FLAT = tf_hsm.Tree.flat(NUM_CLASSES)
@@ -180,8 +181,7 @@ def test_files(functional, tmp_path):
         embedding, head = parts_of(other)
         assert head.kernel is embedding.embeddings
         assert len(other.variables) == 4
-        for one, two in zip(other.get_weights(), before, strict=True):
-            np.testing.assert_array_equal(one, two)
+        assert_same(other.get_weights(), before)
     np.testing.assert_array_equal(train(loaded[0], tokens, labels), losses)
 
 
