@@ -14,7 +14,6 @@ import ctypes
 import json
 import sys
 import threading
-import time
 
 from tests.faults import preloaded
 from tests.support import children
@@ -70,7 +69,7 @@ class Case:
         if self.mode == "function":
             return self._function()
         if self.mode == "graph":
-            return self._build()
+            return self._call.trace()
         if self.mode == "eager":
             return self._run_eagerly()
         from tests.support import private
@@ -97,27 +96,6 @@ class Case:
 
         result = self._run_eagerly()
         return None if isinstance(result, tf.Operation) else result
-
-    def _build(self):
-        import tensorflow as tf
-
-        with tf.Graph().as_default():
-            arguments = {
-                name: [
-                    tf.compat.v1.placeholder(v.dtype, v.shape)
-                    if isinstance(v, tf.Tensor)
-                    else tf.constant(v)
-                    for v in values
-                ]
-                for name, values in self._call.arguments.items()
-                if name not in self._held
-            }
-            for name, values in self._held.items():
-                arguments[name] = [
-                    tf.raw_ops.VarHandleOp(dtype=v.dtype, shape=v.shape)
-                    for v in values
-                ]
-            self._call.run({}, arguments)
 
     def reset(self):
         """Gives the variables their first values again; returns these."""
@@ -212,40 +190,25 @@ def main(arguments=None):
     if options.child:
         make_cases(options)
         return 0
-    total = collections.Counter()
-    first, end = options.first, options.first + (options.cases or 10**9)
-    begin = time.monotonic()
-    while total.total() < options.injections and first < end:
-        child = preloaded.run(
+    end = options.first + (options.cases or 10**9)
+
+    def run_child(first, made):
+        return preloaded.run(
             "tests.faults.allocations",
             [
                 "--child",
                 f"--seed={options.seed}",
                 f"--first={first}",
                 f"--cases={min(_CASES_PER_CHILD, end - first)}",
-                f"--injections={options.injections - total.total()}",
+                f"--injections={options.injections - made}",
             ],
             first,
         )
-        if child.output is None:
-            number, injection = child.progress
-            total[f"CRASH: case {number}, allocation {injection}"] += 1
-            print(f"CRASH at {child.progress}: {child.death}", flush=True)
-            first = number + 1
-        else:
-            outcomes, cases = json.loads(child.output.splitlines()[-1])
-            total += collections.Counter(outcomes)
-            first += cases
-        bad = {k: v for k, v in total.items() if k[:5] in ("CRASH", "WRONG")}
-        print(
-            f"{total.total():,} injections into {first - options.first:,} "
-            f"calls in {time.monotonic() - begin:,.0f} s: {len(bad)} bad; "
-            + ", ".join(f"{v:,} {k}" for k, v in total.items() if k not in bad),
-            flush=True,
-        )
-    for name in bad:
-        print(name)
-    return 1 if bad else 0
+
+    def is_enough(total):
+        return total.total() >= options.injections
+
+    return children.survey(run_child, options.first, end, is_enough, "calls")
 
 
 if __name__ == "__main__":

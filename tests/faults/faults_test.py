@@ -9,7 +9,7 @@ def test_allocations(capsys):
     """No allocation that fails ends the process or leaves half an update."""
     assert allocations.main(["--injections=400", "--cases=68"]) == 0
     output = capsys.readouterr().out
-    made = int(re.match(r"([\d,]+) injections", output)[1].replace(",", ""))
+    made = int(re.match(r"([\d,]+) outcomes", output)[1].replace(",", ""))
     assert made >= 400
     assert "ResourceExhaustedError" in output and "done without" in output
 

@@ -306,30 +306,8 @@ def _may_be_none(call):
 
 
 def _try_in_graph(call):
-    """Builds the op in a graph, for its shape function alone."""
-    with tf.Graph().as_default():
-        try:
-            arguments = {}
-            for name, values in call.arguments.items():
-                is_parameter = name in op_calls.PARAMETERS
-                arguments[name] = [
-                    _symbol(value, call.on_variables and is_parameter)
-                    for value in values
-                ]
-            call.run({}, arguments)
-        except ERRORS:
-            return "refused in a graph"
+    try:
+        call.trace()
+    except ERRORS:
+        return "refused in a graph"
     return "accepted in a graph"
-
-
-def _symbol(value, is_variable):
-    if isinstance(value, tf.Tensor):
-        if value.dtype == tf.variant:
-            return tf.compat.v1.placeholder(tf.variant, value.shape)
-        value = np.zeros(value.shape, np.float32)
-    dtype = tf.as_dtype(value.dtype)
-    if is_variable:
-        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=value.shape)
-    if value.size > 10_000:
-        return tf.compat.v1.placeholder(dtype, value.shape)
-    return tf.constant(value, dtype)

@@ -11,7 +11,6 @@ call did something else than return or raise an error about its arguments.
 import collections
 import json
 import sys
-import time
 
 from tests.support import children
 
@@ -46,7 +45,7 @@ def make_calls(options):
         if outcome.startswith("wrong"):
             outcome = f"WRONG: call {number}: {outcome[:300]}"
         outcomes[outcome] += 1
-    print(json.dumps(outcomes))
+    print(json.dumps([outcomes, options.calls]))
 
 
 def main(arguments=None):
@@ -54,42 +53,25 @@ def main(arguments=None):
     if options.child:
         make_calls(options)
         return 0
-    total, bad = collections.Counter(), []
-    done, begin = 0, time.monotonic()
-    while done < options.calls:
-        first = options.first + done
-        calls = min(_CALLS_PER_CHILD, options.calls - done)
-        child = children.run(
+    end = options.first + options.calls
+
+    def run_child(first, made):
+        return children.run(
             "tests.fuzz.ops",
             [
                 "--child",
                 f"--seed={options.seed}",
                 f"--first={first}",
-                f"--calls={calls}",
+                f"--calls={min(_CALLS_PER_CHILD, end - first)}",
             ],
             first,
             # TensorFlow's other allocator waits for 10 s before it gives up.
             environment={"TF_ENABLE_ONEDNN_OPTS": "0"},
         )
-        if child.output is None:
-            number = child.progress[0]
-            calls = number - first + 1
-            bad.append(f"CRASH: --seed={options.seed} --first={number}")
-            print(f"{bad[-1]} --calls=1 {child.death}", flush=True)
-        else:
-            outcomes = json.loads(child.output.splitlines()[-1])
-            total += collections.Counter(outcomes)
-        done += calls
-        wrong = [name for name in total if name.startswith("WRONG")]
-        print(
-            f"{done:,} calls in {time.monotonic() - begin:,.0f} s: "
-            f"{len(bad)} crashes, {len(wrong)} wrong; "
-            + ", ".join(f"{v:,} {k}" for k, v in total.most_common(8)),
-            flush=True,
-        )
-    for name in bad + wrong:
-        print(name)
-    return 1 if bad or wrong else 0
+
+    return children.survey(
+        run_child, options.first, end, lambda total: False, "calls"
+    )
 
 
 if __name__ == "__main__":

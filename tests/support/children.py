@@ -1,7 +1,9 @@
 """Work in a child process, whose death is an answer and not the end."""
 
 import argparse
+import collections
 import dataclasses
+import json
 import os
 import pathlib
 import signal
@@ -103,3 +105,42 @@ def run(module, arguments, first, seconds=900, environment=None):
             return Child(output, progress())
         how = "hangs" if hangs else f"ended with {process.returncode}"
         return Child(None, progress(), f"{how}\n{errors[-3000:]}")
+
+
+def survey(run_child, first, end, is_enough, what):
+    """Goes through cases in children; one that dies is counted.
+
+    Args:
+        run_child: Takes the number of a case, and of the outcomes so far;
+            returns a Child that has gone through cases from that on, and has
+            printed as JSON a count per outcome, and of how many cases.
+        first: The number of the first case.
+        end: The number behind the last one.
+        is_enough: Takes the counts so far.
+        what: The name of the cases.
+
+    Returns:
+        The status that the process should exit with: 1 if a child died or an
+        outcome begins with WRONG.
+    """
+    total, at, begin = collections.Counter(), first, time.monotonic()
+    while at < end and not is_enough(total):
+        child = run_child(at, total.total())
+        if child.output is None:
+            number, step = child.progress
+            total[f"CRASH: --first={number}, step {step}"] += 1
+            print(f"CRASH at {number}, {step}: {child.death}", flush=True)
+            at = number + 1
+        else:
+            outcomes, cases = json.loads(child.output.splitlines()[-1])
+            total += collections.Counter(outcomes)
+            at += cases
+        bad = {k: v for k, v in total.items() if k[:5] in ("CRASH", "WRONG")}
+        print(
+            f"{total.total():,} outcomes of {at - first:,} {what} in "
+            f"{time.monotonic() - begin:,.0f} s: {len(bad)} bad; "
+            + ", ".join(f"{v:,} {k}" for k, v in total.items() if k not in bad),
+            flush=True,
+        )
+    print(*bad, sep="\n")
+    return 1 if bad else 0

@@ -69,18 +69,19 @@ class Call:
     def raw_op(self):
         return getattr(raw_ops, raw_name(self.op, self.on_variables))
 
+    def parameters(self):
+        """The names of the arguments that are variables."""
+        names = PARAMETERS if self.on_variables else ()
+        return [name for name in names if name in self.arguments]
+
     def variables(self):
         """Puts the parameters into variables that live on, if any.
 
         Returns:
             Name of an argument -> list of variables, or of what is a tensor.
         """
-        if not self.on_variables:
-            return {}
         made, number = {}, itertools.count()
-        for name in PARAMETERS:
-            if name not in self.arguments:
-                continue
+        for name in self.parameters():
             made[name] = []
             for value in self.arguments[name]:
                 if not isinstance(value, tf.Tensor):
@@ -95,7 +96,7 @@ class Call:
         given = {
             name: values
             for name, values in self.arguments.items()
-            if not (self.on_variables and name in PARAMETERS)
+            if name not in self.parameters()
         }
         return {
             k: [tf.convert_to_tensor(v) for v in vs] for k, vs in given.items()
@@ -120,3 +121,24 @@ class Call:
         for name in arguments.keys() - LISTS:
             arguments[name] = arguments[name][0]
         return self.raw_op(**arguments, **self.attributes)
+
+    def trace(self):
+        """Builds the op in a graph, for its shape function alone."""
+        with tf.Graph().as_default():
+            symbols = {
+                name: [_symbol(v, name in self.parameters()) for v in values]
+                for name, values in self.arguments.items()
+            }
+            self.run({}, symbols)
+
+
+def _symbol(value, is_variable):
+    """What stands in a graph for an argument; its shape is known."""
+    if isinstance(value, tf.Tensor):
+        return tf.compat.v1.placeholder(value.dtype, value.shape)
+    dtype = tf.as_dtype(value.dtype)
+    if is_variable:
+        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=value.shape)
+    if value.size > 10_000:
+        return tf.compat.v1.placeholder(dtype, value.shape)
+    return tf.constant(value, dtype)
