@@ -4,9 +4,10 @@ import functools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from tests.support import head_oracle, resized_heads
 from tests.support import label_tree_reference as reference
-from tests.support import resized_heads
 from tests.support.resized_heads import (
     assert_same_rows,
     grown_tree,
@@ -22,21 +23,15 @@ built = functools.partial(resized_heads.built, LabelTree)
 HOW = ["near", "fitting", "branch"]
 
 
-def arrays(head):
-    """Weights and biases in float64."""
-    kernel = head.kernel.numpy().astype(float)
-    bias = np.zeros(len(kernel)) if head.bias is None else head.bias.numpy()
-    return kernel, bias.astype(float)
-
-
 def log_probs(head, x):
-    """`[B, labels]` in float64."""
-    return reference.label_log_probs(*arrays(head), x.astype(float), head.tree)
+    """The log-probabilities `[B, labels]` in float64."""
+    values = head_oracle.log_probs(head, x.astype(float)).numpy()
+    return values[:, head.tree.class_rows]
 
 
 def probabilities(head, x):
     """`[B, rows]` in float64, of each row if its parent is positive."""
-    return reference.probabilities(*arrays(head), x.astype(float))
+    return tf.sigmoid(head_oracle.logits(head, x.astype(float))).numpy()
 
 
 @pytest.mark.parametrize("how", HOW)
