@@ -30,7 +30,9 @@ def as_json(estimate):
     return json.loads(json.dumps(estimate.to_dict()))
 
 
-@pytest.mark.parametrize("flags", [HEAD, STEP, BODY | {"counts": "zipf"}])
+@pytest.mark.parametrize(
+    "flags", [HEAD, STEP, BODY | {"counts": "zipf", "replicas": 2}]
+)
 def test_flags_are_the_arguments_of_the_function(capsys, flags):
     found = tf_hsm.estimate(**{"body": None, **flags})
     assert json.loads(run(capsys, "--json", **flags)) == as_json(found)

@@ -135,6 +135,7 @@ def test_configurations_that_are_wrong(capsys, monkeypatch, config, message):
 @pytest.mark.parametrize(
     ("flags", "message"),
     (
+        ([], "nothing says which task to run: set TF_CONFIG, or give"),
         (["--port=0"], "--port is 0, but must be 1 to 65535"),
         (["--port=65536"], "--port is 65536, but must be 1 to 65535"),
         (["--port=x"], "argument --port: invalid int value: 'x'"),
@@ -152,6 +153,23 @@ def test_flags_that_are_wrong(capsys, monkeypatch, flags, message):
     status, out, (line,) = run(capsys, "--job=ps", "--task=0", *flags)
     assert (status, out) == (2, [])
     assert message in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    (
+        (["--job=worker", "--task=3"], "the tasks of worker have 0"),
+        (["--task=5"], "has the index 5, but the tasks of ps have 0, 1"),
+        (["--task=1", '--cluster={"ps": ["a:1"]}'], "tasks of ps have 0"),
+    ),
+)
+def test_flags_go_before_the_variable(capsys, monkeypatch, flags, message):
+    config = {"cluster": CLUSTER, "task": {"type": "ps", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    monkeypatch.setattr(ending, "prepare", lambda _: pytest.fail("it runs"))
+    status, out, (line,) = run(capsys, *flags)
+    assert (status, out) == (2, [])
+    assert line.endswith(message)
 
 
 def test_help_warns(capsys):
