@@ -60,16 +60,12 @@ PINNED = tf_hsm.Tree.huffman(1 + np.arange(NUM_CLASSES) ** 2, pinned=True)
 EAGERLY = {"run_eagerly": True}
 
 
-def label_tree(optimizer=None, **options):
-    return layers.LabelTree(TREE, optimizer=optimizer, **options)
-
-
 MAKE = {
     "tree": make_head,
     "pinned": lambda **options: make_head(PINNED, **options),
     "adaptive": make_adaptive,
     "sampled": sampled_head,
-    "label_tree": label_tree,
+    "label_tree": lambda **options: layers.LabelTree(TREE, **options),
 }
 
 
@@ -143,19 +139,14 @@ DECAYS, PLAIN = {"make_optimizer": decaying}, {"own": False}
 @pytest.mark.parametrize(
     "name, form, rule, way, options",
     [
-        *(
-            ("tree", form, rule, way, {})
-            for form, rule, way in (
-                ("endpoint", "sgd", by_keras),
-                ("compile", "adagrad", by_keras),
-                ("endpoint", "rowwise_adagrad", by_keras),
-                ("compile", "lazy_adam", by_keras),
-                ("endpoint", "rmsprop", by_keras),
-                ("compile", "lion", by_keras),
-                ("compile", "adagrad", by_weights),
-                ("endpoint", "lazy_adam", by_checkpoint),
-            )
-        ),
+        ("tree", "endpoint", "sgd", by_keras, {}),
+        ("tree", "compile", "adagrad", by_keras, {}),
+        ("tree", "endpoint", "rowwise_adagrad", by_keras, {}),
+        ("tree", "compile", "lazy_adam", by_keras, {}),
+        ("tree", "endpoint", "rmsprop", by_keras, {}),
+        ("tree", "compile", "lion", by_keras, {}),
+        ("tree", "compile", "adagrad", by_weights, {}),
+        ("tree", "endpoint", "lazy_adam", by_checkpoint, {}),
         ("tree", "compile", "rmsprop", by_keras, PLAIN),
         ("tree", "compile", "rmsprop", by_weights, PLAIN),
         ("tree", "endpoint", "lazy_adam", by_keras, IN_GRAPHS),
