@@ -22,15 +22,12 @@ def small_blocks(monkeypatch):
 @pytest.mark.parametrize(
     "initializer, dtype",
     [
-        (keras.initializers.GlorotUniform(seed=3), "float32"),
-        (keras.initializers.GlorotUniform(seed=3), "float64"),
-        (keras.initializers.GlorotUniform(seed=3), "bfloat16"),
-        (keras.initializers.GlorotUniform(seed=3), "float16"),
-        (keras.initializers.HeNormal(seed=3), "float32"),
-        (
-            keras.initializers.VarianceScaling(mode="fan_out", seed=3),
-            "float32",
+        *(
+            (keras.initializers.GlorotUniform(seed=3), dtype)
+            for dtype in ("float32", "float64", "bfloat16", "float16")
         ),
+        (keras.initializers.HeNormal(seed=3), "float32"),
+        (keras.initializers.VarianceScaling(mode="fan_out", seed=3), "float32"),
         (keras.initializers.RandomNormal(stddev=0.02, seed=3), "float32"),
     ],
 )
