@@ -168,6 +168,8 @@ def reduced(
     context = replicas.context()
     if context is None or reduction in ("sum", "none", None):
         return reduce(losses, private_keras.set_mask(losses, mask), weights)
+    if weights is not None:
+        weights = _copied(weights)
     losses = ops.cast(losses, reduce.dtype)
     counts = ops.ones_like(losses)
     if mask is not None:
@@ -182,6 +184,16 @@ def reduced(
             [ops.sum(losses * weights), ops.sum(counts)],
         )
     return ops.divide_no_nan(total, count) / replicas.count()
+
+
+@tf.custom_gradient
+def _copied(weights):
+    """Returns a copy of weights, into whose memory ops may write.
+
+    The slice of a batch that a CPU replica gets may be a part of the user's
+    own array, and TensorFlow lets an op write its result there.
+    """
+    return tf.raw_ops.DeepCopy(x=weights), lambda gradient: gradient
 
 
 def broadcast_weights(sample_weight, losses):

@@ -132,6 +132,34 @@ def test_clipping_on_replicas(clip):
     assert_near(one, two, 1e-4)
 
 
+def test_arrays_of_a_generator_stay():
+    """Replicas on CPUs get slices that are parts of the user's own arrays."""
+    rng = np.random.default_rng(0)
+    data = [
+        (
+            rng.normal(size=(n, models.WIDTH)).astype("f4"),
+            rng.integers(models.NUM_CLASSES, size=n),
+            np.ones(n, "f4"),
+        )
+        for n in [12, 10, 6, 8] * 3
+    ]
+    before = [[array.copy() for array in batch] for batch in data]
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter(data),
+        output_signature=(
+            tf.TensorSpec([None, models.WIDTH]),
+            tf.TensorSpec([None], tf.int64),
+            tf.TensorSpec([None]),
+        ),
+    )
+    with mirrored().scope():
+        head = models.make_head(dtype="float32")
+        model = keras.Sequential([keras.Input([models.WIDTH]), head])
+        model.compile(models.sgd(), head.loss)
+    model.fit(dataset, epochs=3, verbose=0)
+    assert_same(data, before)
+
+
 @pytest.mark.parametrize(
     "name, form",
     [
