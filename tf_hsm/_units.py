@@ -53,8 +53,8 @@ def read_amount(name, value, unit=""):
     if number is None or not 0 < number < 1e18:
         example = "24GB" if unit else "10M"
         raise ValueError(
-            f"{name} is {value!r}; it must be a positive number, such as "
-            f"{example}"
+            f"{name} is {value!r}; it must be a positive number below 1e18, "
+            f"such as {example}"
         )
     return number
 

@@ -163,6 +163,10 @@ def test_top_k_of_shapes(name, count):
     for k in (0, N + 1):
         with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, {N}\]"):
             several.top_k(inputs, k)
+    wrong = tf.concat([inputs, inputs], -1)
+    for ask in (several.log_probs, lambda x: several.top_k(x, 3)):
+        with pytest.raises(ValueError, match=r"inputs must have the shape \["):
+            ask(wrong)
     assert several.top_k(inputs[:0], 3).classes.shape == (0, 3)
     beam = several.top_k(inputs, 5, beam_width=1, return_pruned=True)
     exact = one.top_k(inputs, 5)

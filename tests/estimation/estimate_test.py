@@ -308,6 +308,7 @@ HEAD = {"body": None, "num_classes": 9, "width": 3}
             "length is 7, but the body's length is 9",
         ),
         (HEAD | {"num_classes": 9.5}, "num_classes must be an integer"),
+        (HEAD | {"num_classes": 10**25}, "positive number below 1e18"),
         ({"head": "full"}, "which needs the number of its classes"),
         ({"head": [], "num_classes": 9}, "head is empty"),
         ({"num_classes": "lots"}, "num_classes is 'lots'"),

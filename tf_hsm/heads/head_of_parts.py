@@ -138,7 +138,9 @@ class HeadOfParts:
           shape: `[...]`, of an argument with one number for each input.
           name: of that argument.
         """
-        width = inputs.shape[-1] or self.tree_heads()[0].weights.shape[1]
+        weights = self.tree_heads()[0].weights
+        width = getattr(weights, "width", None) or weights.shape[1]
+        inputs = arguments.of_width(inputs, width)
         return arguments.flat_inputs(inputs, width, shape, name)
 
     def losses(self, batch):

@@ -216,6 +216,29 @@ def _is_float(value):
     return isinstance(value, float)
 
 
+def of_width(inputs, width):
+    """Returns inputs `[..., width]`; an error if they are of another width.
+
+    For where the op cannot tell: codes of 4 bits lie two in a byte, and parts
+    of a head get inputs `[B, width]`.
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    if inputs.shape.rank is None:
+        is_right = tf.debugging.assert_equal(
+            tf.shape(inputs)[-1],
+            width,
+            f"inputs must have the shape [..., {width}]",
+        )
+        with tf.control_dependencies([is_right]):
+            return tf.identity(inputs)
+    if inputs.shape.rank and inputs.shape[-1] not in (None, width):
+        raise ValueError(
+            f"inputs must have the shape [..., {width}], the width of weights "
+            f"last, but have {inputs.shape}"
+        )
+    return tf.ensure_shape(inputs, [*inputs.shape[:-1], width])
+
+
 def flat_inputs(inputs, width, shape, name):
     """Inputs `[..., width]` as `[B, width]`.
 

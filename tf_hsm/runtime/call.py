@@ -83,7 +83,7 @@ def down_tree(
     scales = []
     if isinstance(weights, QuantizedRows):
         scales.append(handle_of(weights.scales))
-        inputs = _of_width(inputs, weights.width)
+        inputs = arguments.of_width(inputs, weights.width)
     arrays = child_tensors(tree, near=weights)._asdict()
     return forward(
         name,
@@ -98,28 +98,6 @@ def down_tree(
         **arrays,
         **others,
     )
-
-
-def _of_width(inputs, width):
-    """Returns inputs `[..., width]`; an error if they are of another width.
-
-    Codes of 4 bits lie two in a byte, so the op could not tell.
-    """
-    inputs = tf.convert_to_tensor(inputs)
-    if inputs.shape.rank is None:
-        is_right = tf.debugging.assert_equal(
-            tf.shape(inputs)[-1],
-            width,
-            f"inputs must have the shape [..., {width}]",
-        )
-        with tf.control_dependencies([is_right]):
-            return tf.identity(inputs)
-    if inputs.shape.rank and inputs.shape[-1] not in (None, width):
-        raise ValueError(
-            f"inputs must have the shape [..., {width}], the width of weights "
-            f"last, but have {inputs.shape}"
-        )
-    return tf.ensure_shape(inputs, [*inputs.shape[:-1], width])
 
 
 def if_used(function, tensor):
