@@ -83,7 +83,7 @@ def _below_top(tree):
 def _tree(name):
     tree = _TREES[name]()
     return tree, {
-        kind: {k: v.numpy() for k, v in tensors(tree)._asdict().items()}
+        kind: {k: [v.numpy()] for k, v in tensors(tree)._asdict().items()}
         for kind, tensors in [
             ("below", child_tensors),
             ("paths", path_tensors),
@@ -94,10 +94,6 @@ def _tree(name):
             ("all of rows", functools.partial(tree_tensors, nodes=True)),
         ]
     }
-
-
-def _accumulator(dtype):
-    return np.float64 if dtype == np.float64 else np.float32
 
 
 def small_call(op, tree="two_level_30", on_variables=False, mode=None, seed=0):
@@ -162,7 +158,7 @@ def valid_call(
     ]
     tree, arrays = _tree(pick(tree, trees, 2))
     batch, width = pick(batch, _BATCHES), pick(width, _WIDTHS, 2)
-    accumulator = _accumulator(dtype)
+    accumulator = oracle.accumulator(dtype)
 
     def normal(*shape, of=dtype):
         return rng.normal(size=shape).astype(of)
@@ -181,7 +177,7 @@ def valid_call(
         call.attributes["pinned"] = tree.pinned
     inputs = [normal(*batch, width, of=pick(None, DTYPES))]
     if op in INFERENCE:
-        add(inputs=inputs, **_each(arrays["below"]))
+        add(inputs=inputs, **arrays["below"])
         starts = normal(*batch, tree.num_roots, of=accumulator)
         is_given = tree.num_roots > 1 or rng.integers(2)
         add(root_log_probs=[starts] if is_given else [], scales=[])
@@ -210,7 +206,7 @@ def valid_call(
         _add_indices(call, rng, batch, integer, accumulator)
     else:
         add(inputs=inputs)
-    add(**_each(arrays["all" + of_rows]))
+    add(**arrays["all" + of_rows])
     if op in LOSSES:
         call.attributes["Taccumulator"] = accumulator
         if from_state:
@@ -259,10 +255,6 @@ def _from_state(op, loss, loss_grads, state):
     return Call(op, loss.on_variables, arguments, kept)
 
 
-def _each(arrays):
-    return {name: [array] for name, array in arrays.items()}
-
-
 def _add_inference(call, rng, tree, arrays, batch, accumulator):
     def normal(*shape, of):
         return rng.normal(size=shape).astype(of)
@@ -272,6 +264,10 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
 
     def up_to(most):
         return int(rng.integers(1, most + 1))
+
+    def add_sigmoids():
+        is_possible = bool(rng.integers(2)) and not tree.pinned
+        call.attributes["has_sigmoids"] = is_possible
 
     op, add = call.op, call.arguments.update
     if not op.endswith("grad"):
@@ -289,12 +285,12 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
             grads=[normal(*batch, size, of=accumulator)],
         )
     elif op == "top_k":
-        call.attributes["has_sigmoids"] = _has_sigmoids(rng, tree)
+        add_sigmoids()
         add(
             k=scalar(up_to(min(tree.num_classes, 50))),
             beam_width=scalar(up_to(4) - 1),
             bounds=[normal(*batch, of=accumulator) - 4][: rng.integers(2)],
-            **_mask(rng, arrays["mask"]["row_spans"], tree, batch),
+            **_mask(rng, *arrays["mask"]["row_spans"], tree, batch),
         )
     elif op == "sample":
         add(
@@ -310,13 +306,8 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
         least = -len(call.arguments["root_log_probs"])
         of_rows, size = _label_kind(rng, tree)
         classes = rng.integers(least, size, size=shape).astype(integer)
-        call.attributes["has_sigmoids"] = _has_sigmoids(rng, tree)
-        add(**_each(arrays["paths" + of_rows]), classes=[classes])
-
-
-def _has_sigmoids(rng, tree):
-    """A random `has_sigmoids`; False for a pinned tree."""
-    return bool(rng.integers(2)) and not tree.pinned
+        add_sigmoids()
+        add(**arrays["paths" + of_rows], classes=[classes])
 
 
 def _label_kind(rng, tree):
@@ -347,20 +338,24 @@ def _slots(rng, rule, parameter, row_wise=True):
     if rule == "rowwise_adagrad" and row_wise:
         shape = shape[:1]
     slots = rng.random((RULES[rule], *shape)) + 0.1
-    return list(slots.astype(_accumulator(parameter.dtype)))
+    return list(slots.astype(oracle.accumulator(parameter.dtype)))
 
 
-def _hyperparameters():
-    return [np.array([0.1, 0.9, 0.99, 1e-7])]
+def _add_rule(call, rng):
+    """Adds a rule and its numbers; returns its name."""
+    rule = call.attributes["rule"] = str(rng.choice(list(RULES)))
+    call.attributes["stochastic_rounding"] = bool(rng.integers(2))
+    call.arguments.update(
+        hyperparameters=[np.array([0.1, 0.9, 0.99, 1e-7])],
+        seed=[np.array(rng.integers(2**62))],
+    )
+    return rule
 
 
 def _add_step(call, rng, dtype, width):
-    rule = call.attributes["rule"] = str(rng.choice(list(RULES)))
-    call.attributes["stochastic_rounding"] = bool(rng.integers(2))
+    rule = _add_rule(call, rng)
     weights, biases = call.arguments["weights"][0], call.arguments["biases"]
     call.arguments.update(
-        hyperparameters=_hyperparameters(),
-        seed=[np.array(rng.integers(2**62))],
         weight_slots=_slots(rng, rule, weights),
         bias_slots=_slots(rng, rule, biases[0]) if biases else [],
     )
@@ -388,18 +383,15 @@ def _add_indices(call, rng, batch, integer, accumulator):
 
 
 def _add_sparse_update(call, rng, dtype, width):
-    rule = call.attributes["rule"] = str(rng.choice(list(RULES)))
-    call.attributes["stochastic_rounding"] = bool(rng.integers(2))
+    rule = _add_rule(call, rng)
     rows, count = int(rng.integers(1, 40)), int(rng.choice([0, 1, 7, 90]))
     shape = [(), (width,), (2, width)][rng.integers(3)]
     weights = rng.normal(size=(rows, *shape)).astype(dtype)
     integer = [np.int32, np.int64][rng.integers(2)]
-    values = rng.normal(size=(count, *shape)).astype(_accumulator(dtype))
+    values = rng.normal(size=(count, *shape)).astype(oracle.accumulator(dtype))
     call.arguments.update(
         weights=[weights],
         slots=_slots(rng, rule, weights),
         indices=[rng.integers(rows, size=count).astype(integer)],
         values=[values],
-        hyperparameters=_hyperparameters(),
-        seed=[np.array(rng.integers(2**62))],
     )
