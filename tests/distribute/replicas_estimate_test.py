@@ -22,12 +22,13 @@ def make_layer(rule="lazy_adam"):
         return HierarchicalSoftmax(TREE, devices="replicas", optimizer=rule)
 
 
-def estimate(rule, **options):
-    """By the sizes alone."""
-    numbers = {"replicas": REPLICAS, "shards": REPLICAS}
-    return tf_hsm.estimate(
-        None, TREE, head_optimizer=rule, **OPTIONS, **numbers | options
-    )
+def estimate(rule, *, tails=False, **options):
+    """By the sizes alone, of a tree or of an adaptive softmax."""
+    options = {"replicas": REPLICAS, "shards": REPLICAS, **OPTIONS, **options}
+    if tails:
+        options["num_classes"] = TREE.num_classes
+    head = "adaptive" if tails else TREE
+    return tf_hsm.estimate(None, head, head_optimizer=rule, **options)
 
 
 @pytest.mark.parametrize("rule", ["sgd", "lazy_adam"])
@@ -36,10 +37,7 @@ def test_bytes_of_a_device(rule):
     layer = make_layer(rule)
     with heads.strategy_of(REPLICAS).scope():
         layer.build([None, WIDTH])
-    pairs = [
-        [layer.kernel, layer.bias],
-        *zip(layer.shard_kernels, layer.shard_biases, strict=True),
-    ]
+    pairs = heads.parts_of(layer)
     slots = [
         [slot for variable in pair for slot in layer.optimizer.slots(variable)]
         for pair in pairs
@@ -99,19 +97,6 @@ def test_in_a_model():
     ]
     assert f"on each of {REPLICAS} devices" in str(found)
     assert "not counted" in str(found)
-
-
-def estimate_tails(rule, **options):
-    """An adaptive softmax by its sizes alone."""
-    options = {"replicas": REPLICAS, "shards": REPLICAS, **options}
-    return tf_hsm.estimate(
-        None,
-        "adaptive",
-        num_classes=5000,
-        head_optimizer=rule,
-        **OPTIONS,
-        **options,
-    )
 
 
 @pytest.mark.parametrize("form", heads.TAILS)
@@ -193,7 +178,7 @@ def test_tails_by_sizes_alone():
             5000, devices="replicas", optimizer="sgd"
         )
     made = tf_hsm.estimate(None, layer, **OPTIONS)
-    found = estimate_tails("sgd")
+    found = estimate("sgd", tails=True)
     for field in ("parameter_bytes", "slot_bytes", "gradient_bytes"):
         assert getattr(found, field) == getattr(made, field)
     assert found.replicas == made.replicas
@@ -201,8 +186,8 @@ def test_tails_by_sizes_alone():
 
 def test_tails_on_one_replica():
     """As the head that is whole."""
-    one = estimate_tails("sgd", replicas=1, shards=1)
-    assert str(one) == str(estimate_tails("sgd", replicas=1, shards=None))
+    one = estimate("sgd", tails=True, replicas=1, shards=1)
+    assert str(one) == str(estimate("sgd", tails=True, replicas=1, shards=None))
 
 
 @pytest.mark.parametrize(
@@ -221,15 +206,15 @@ def test_tails_on_one_replica():
             "replicas is 3, but .* is over 2 replicas",
         ),
         (
-            lambda: estimate_tails(None),
+            lambda: estimate(None, tails=True),
             "give head_optimizer",
         ),
         (
-            lambda: estimate_tails("sgd", replicas=1),
+            lambda: estimate("sgd", tails=True, replicas=1),
             "shards is 4, but adaptive has no estimate",
         ),
         (
-            lambda: estimate_tails("sgd", replicas=1, shards=0),
+            lambda: estimate("sgd", tails=True, replicas=1, shards=0),
             "shards is 0; it must be at least 1",
         ),
     ],

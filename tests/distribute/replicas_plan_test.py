@@ -51,10 +51,7 @@ def test_bytes_of_each_replica():
     assert layer.plan == p and layer.plan.step == p.step
     top, *shards = [
         bytes_of([*pair, *(s for v in pair for s in layer.optimizer.slots(v))])
-        for pair in [
-            [layer.kernel, layer.bias],
-            *zip(layer.shard_kernels, layer.shard_biases, strict=True),
-        ]
+        for pair in heads.parts_of(layer)
     ]
     assert [s.bytes for s in p.cost.shards] == [top + shard for shard in shards]
     found = tf_hsm.estimate(None, layer, batch=64, width=WIDTH, optimizer="sgd")
