@@ -240,42 +240,28 @@ def _attention(layer, shapes, output, setting):
 
 
 _FORMULAS = {
-    layers.Dense: _weighted,
-    layers.Embedding: _embedding,
-    **dict.fromkeys(_CELLS, _recurrent),
-    layers.MultiHeadAttention: _attention,
-    layers.GroupQueryAttention: _attention,
-    layers.LayerNormalization: _each(2, 8, 20, 9),
-    layers.RMSNormalization: _each(2, 5, 6, 5),
-    layers.BatchNormalization: _each(1, 8, 8, 8),
-    layers.Dropout: _each(2, 3, 4, 4),
-    layers.Activation: _activation,
-    layers.ReLU: _activation,
-    layers.Softmax: _each(1, 5, 6, 3),
-    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), _weighted),
-    **dict.fromkeys(
-        (
-            *(layers.Add, layers.Subtract, layers.Multiply, layers.Average),
-            *(layers.Maximum, layers.Minimum, layers.Concatenate),
-        ),
-        _merged,
-    ),
-    **dict.fromkeys(
-        (
-            *(layers.Reshape, layers.Flatten, layers.Permute, layers.Identity),
-            *(layers.RepeatVector, layers.Cropping1D, layers.ZeroPadding1D),
-        ),
-        _reshaped,
-    ),
-    **dict.fromkeys(
-        (
-            *(layers.MaxPooling1D, layers.MaxPooling2D),
-            *(layers.AveragePooling1D, layers.AveragePooling2D),
-            *(layers.GlobalAveragePooling1D, layers.GlobalMaxPooling1D),
-            *(layers.GlobalAveragePooling2D, layers.GlobalMaxPooling2D),
-        ),
-        _each(1, 1, 2, 1),  # keeps its output
-    ),
+    getattr(layers, name): formula
+    for formula, names in (
+        (_weighted, "Dense Conv1D Conv2D Conv3D"),
+        (_embedding, "Embedding"),
+        (_recurrent, "LSTM GRU SimpleRNN"),
+        (_attention, "MultiHeadAttention GroupQueryAttention"),
+        (_each(2, 8, 20, 9), "LayerNormalization"),
+        (_each(2, 5, 6, 5), "RMSNormalization"),
+        (_each(1, 8, 8, 8), "BatchNormalization"),
+        (_each(2, 3, 4, 4), "Dropout"),
+        (_activation, "Activation ReLU"),
+        (_each(1, 5, 6, 3), "Softmax"),
+        (_merged, "Add Subtract Multiply Average Maximum Minimum Concatenate"),
+        (_reshaped, "Reshape Flatten Permute Identity RepeatVector"),
+        (_reshaped, "Cropping1D ZeroPadding1D"),
+        # They keep their output.
+        (_each(1, 1, 2, 1), "MaxPooling1D MaxPooling2D"),
+        (_each(1, 1, 2, 1), "AveragePooling1D AveragePooling2D"),
+        (_each(1, 1, 2, 1), "GlobalMaxPooling1D GlobalMaxPooling2D"),
+        (_each(1, 1, 2, 1), "GlobalAveragePooling1D GlobalAveragePooling2D"),
+    )
+    for name in names.split()
 }
 
 
