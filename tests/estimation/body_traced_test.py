@@ -6,11 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.estimated_bodies import (
-    BATCH,
-    SETTING,
-    STEPS,
-)
+from tests.support.estimated_bodies import BATCH, SETTING, STEPS
 from tf_hsm.estimation import body
 from tf_hsm.estimation.body import formulas
 
