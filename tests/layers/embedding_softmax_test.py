@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
 from tests.support.in_place_models import fit
 from tests.support.models import TREE
@@ -13,6 +12,7 @@ from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.metrics import Perplexity
 
 
 @pytest.mark.parametrize(
@@ -174,48 +174,51 @@ MASKED._keras_mask = tf.constant(MASK)
 # As long as a vector is wide: such bags would move the tree alone.
 LONG = np.zeros([2, softmaxes.WIDTH], np.int64)
 ERRORS = TypeError, ValueError, tf.errors.InvalidArgumentError
-# Words of the error, and what is asked of a layer.
-WRONG = {
-    **{
-        words: lambda layer, ids=ids: layer_step(layer, ids, LABELS)
-        for words, ids in {
-            f"= {COUNT}|ids must be in .0, {COUNT}": BAGS + COUNT - 3,
-            f"= -2|ids must be in .0, {COUNT}": RAGGED,
-            "ids must be integers, but are float": BAGS * 1.0,
-            r"ids, of shape \(2, 2, 1\), must be \[batch": BAGS[..., None],
-            "weights must have the shape": [BAGS, np.ones(2, "f4")],
-            "weights must have the shape of ids": [
-                RAGGED,
-                tf.cast(RAGGED[::-1], "float32"),
-            ],
-            # Two arrays are ids and weights.
-            "weights must be floats, but are int": [LABELS, LABELS],
-            "but are a list of 3": [LABELS, np.ones(2), np.ones(2)],
-            "labels, of shape": np.arange(3),
-            "padding_id leaves out some": MASKED,
-        }.items()
-    },
-    "ids must be": lambda layer: layer.embed([1, COUNT]),
-    "ids must b": lambda layer: layer.log_probs([1, COUNT]),
-    "ids must ": lambda layer: layer.top_k([1, COUNT], 2),
-    'keras.Input.*dtype="int64"': lambda layer: layer(keras.Input([])),
-    r"not ids.*what head\(ids\) retu": lambda layer: layer.loss(LABELS, LONG),
-    "not ids": lambda layer: tf_hsm.metrics.Perplexity(layer).update_state(
-        LABELS, LONG
+# Words of the error, and inputs.
+INPUTS = [
+    (f"= {COUNT}|ids must be in .0, {COUNT}", BAGS + COUNT - 3),
+    (f"= -2|ids must be in .0, {COUNT}", RAGGED),
+    ("ids must be integers, but are float", BAGS * 1.0),
+    (r"ids, of shape \(2, 2, 1\), must be \[batch", BAGS[..., None]),
+    ("weights must have the shape of ids", [BAGS, np.ones(2, "f4")]),
+    (
+        "weights must have the shape of ids",
+        [RAGGED, tf.cast(RAGGED[::-1], "float32")],
     ),
-    "leaves out some": lambda layer: layer(BAGS, LABELS, inputs_mask=MASK),
-}
+    # Two arrays are ids and weights.
+    ("weights must be floats, but are int", [LABELS, LABELS]),
+    ("but are a list of 3", [LABELS, np.ones(2), np.ones(2)]),
+    ("labels, of shape", np.arange(3)),
+    ("padding_id leaves out some", MASKED),
+]
+# Words of the error, and what is asked of a layer.
+CALLS = [
+    *(
+        (words, lambda layer, ids=ids: layer_step(layer, ids, LABELS))
+        for words, ids in INPUTS
+    ),
+    ("ids must be", lambda layer: layer.embed([1, COUNT])),
+    ("ids must be", lambda layer: layer.log_probs([1, COUNT])),
+    ("ids must be", lambda layer: layer.top_k([1, COUNT], 2)),
+    ('keras.Input.*dtype="int64"', lambda layer: layer(keras.Input([]))),
+    (r"not ids.*what head\(ids\)", lambda layer: layer.loss(LABELS, LONG)),
+    (
+        "not ids",
+        lambda layer: Perplexity(layer).update_state(LABELS, LONG),
+    ),
+    ("leaves out", lambda layer: layer(BAGS, LABELS, inputs_mask=MASK)),
+]
 
 
 @pytest.mark.parametrize("own", ["adagrad", None])
-@pytest.mark.parametrize("words", WRONG)
-def test_wrong_inputs(words, own):
+@pytest.mark.parametrize("words, call", CALLS)
+def test_wrong_calls(words, call, own):
     """They move nothing, whoever trains the layer."""
     layer = softmaxes.make_layer(optimizer=own)
     layer.build()
     before = softmaxes.state(layer)
     with tf.GradientTape(), pytest.raises(ERRORS, match=words):
-        WRONG[words](layer)
+        call(layer)
     assert_same(softmaxes.state(layer), before)
 
 

@@ -61,55 +61,46 @@ def test_log_probs_have_gradients():
 
 X = make_inputs(3)
 ERRORS = TypeError, ValueError, tf.errors.InvalidArgumentError
-ONES = [[1]] * 3
+ONES, RANGE = [[1]] * 3, r"classes must be in \[0, 40\)(.|\n)*"
 # Words of the error, and what is asked of a layer of 40 classes.
-WRONG = {
-    r"classes must be in \[0, 40\)(.|\n)*40": lambda layer: layer.log_prob(
-        [[0, 40]], X[:1]
+WRONG = [
+    (f"{RANGE}40", lambda layer: layer.log_prob([[0, 40]], X[:1])),
+    (f"{RANGE}-1", lambda layer: layer.log_prob([[0, -1]], X[:1])),
+    (f"{RANGE}40", lambda layer: layer.embed([0, 40])),
+    (f"{RANGE}-1", lambda layer: layer.embed([0, -1])),
+    ("classes must be int", lambda layer: layer.log_prob([[0.5]], X[:1])),
+    ("classes must be integers", lambda layer: layer.embed([0.5])),
+    (r"of shape \(3, 3, 1\)", lambda layer: layer.log_prob([ONES] * 3, X)),
+    (r"k = 0 is outside \[1, 40\]", lambda layer: layer.top_k(X, 0)),
+    (r"k = 41 is outside \[1, 40\]", lambda layer: layer.top_k(X, 41)),
+    ("beam_width = 0 is", lambda layer: layer.top_k(X, 3, beam_width=0)),
+    ("bounds must", lambda layer: layer.top_k(X, 1, bounds=[0.0] * 2)),
+    ("k = 0", lambda layer: layer.sample(X, 3, top_k=0)),
+    ("top_p = 1.5 is not in", lambda layer: layer.sample(X, 3, top_p=1.5)),
+    (
+        "temperature = 0.0 is not",
+        lambda layer: layer.sample(X, 3, top_k=2, temperature=0.0),
     ),
-    r"classes must be in \[0, 40\)(.|\n)*-1": lambda layer: layer.log_prob(
-        [[0, -1]], X[:1]
+    ("allowed must be int", lambda layer: layer.sample(X, 2, allowed=[0.5])),
+    *(
+        (words, lambda layer, ask=ask, options=options: ask(layer, **options))
+        for ask in (
+            lambda layer, **options: layer.top_k(X, 2, **options),
+            lambda layer, **options: layer.log_prob(ONES, X, **options),
+        )
+        for words, options in (
+            ("renormalize needs allowed", {"renormalize": True}),
+            (r"0, 40\)", {"allowed": [40]}),
+            ("allowed must", {"allowed": [[1], [2]]}),
+        )
     ),
-    r"classes must be in \[0, 40\)(.|\n)*41": lambda layer: layer.embed(
-        [0, 41]
-    ),
-    r"classes must be in \[0, 40\)(.|\n)*-2": lambda layer: layer.embed(
-        [0, -2]
-    ),
-    "classes must be integers, but": lambda layer: layer.log_prob(
-        [[0.5]], X[:1]
-    ),
-    "classes must be integers": lambda layer: layer.embed([0.5]),
-    r"classes, of shape \(3, 2, 4\)": lambda layer: layer.log_prob(
-        np.zeros([3, 2, 4], int), X
-    ),
-    r"k = 0 is outside \[1, 40\]": lambda layer: layer.top_k(X, 0),
-    r"k = 41 is outside \[1, 40\]": lambda layer: layer.top_k(X, 41),
-    "beam_width = 0 is below 1": lambda layer: layer.top_k(X, 3, beam_width=0),
-    "bounds must": lambda layer: layer.top_k(X, 1, bounds=[0.0] * 2),
-    "k = 0": lambda layer: layer.sample(X, 3, top_k=0),
-    "top_p = 1.5 is not in": lambda layer: layer.sample(X, 3, top_p=1.5),
-    "temperature = 0.0 is not": lambda layer: layer.sample(
-        X, 3, top_k=2, temperature=0.0
-    ),
-    "allowed must be integers": lambda layer: layer.sample(X, 2, allowed=[0.5]),
-    "renormalize needs allowed": lambda layer: layer.top_k(
-        X, 2, renormalize=True
-    ),
-    "renormalize needs": lambda layer: layer.log_prob(
-        ONES, X, renormalize=True
-    ),
-    r"0, 40\)": lambda layer: layer.top_k(X, 2, allowed=[40]),
-    r", 40\)": lambda layer: layer.log_prob(ONES, X, allowed=[40]),
-    "allowed must": lambda layer: layer.top_k(X, 2, allowed=[[1], [2]]),
-    "allowed mus": lambda layer: layer.log_prob(ONES, X, allowed=[[1], [2]]),
-}
+]
 
 
-@pytest.mark.parametrize("words", WRONG)
-def test_wrong_calls(words):
+@pytest.mark.parametrize("words, call", WRONG)
+def test_wrong_calls(words, call):
     with pytest.raises(ERRORS, match=words):
-        WRONG[words](make())
+        call(make())
 
 
 @pytest.mark.parametrize("name", LAYERS)
