@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forked
 from tests.support.pairs import all_pairs
 from tests.support.places import HERE
 from tests.support.step_cases import (
@@ -25,7 +24,7 @@ from tests.support.training import (
     variables_of,
     wide_problem,
 )
-from tests.support.update_rules import OPTIMIZERS, built
+from tests.support.update_rules import built
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 TREE = tf_hsm.Tree.balanced(90, [30, 3])
@@ -56,42 +55,6 @@ def test_parameters_that_have_moved(name, dtype):
 @pytest.mark.parametrize("name", KEPT)
 def test_a_state_serves_two_steps(name):
     check_two_steps(HERE, name)
-
-
-def measure(threads):
-    """Steps of all kinds of losses; in a process of its own."""
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    found = []
-    for i, name in enumerate(KEPT):
-        tree, (batch, width), _ = KEPT[name]
-        batch = batch if name == "label_tree" else 300
-        for j, dtype in enumerate((np.float32, ml_dtypes.bfloat16)):
-            problem = wide_problem(tree, (batch, width), dtype)
-            variables = variables_of(problem, dtype)
-            rule = list(OPTIMIZERS)[(i + j) % len(OPTIMIZERS)]
-            optimizer = built(rule, variables)
-            state = kept_state(name, variables, problem)
-            for moved in (False, True):
-                step_from(
-                    state,
-                    variables,
-                    problem.upstream,
-                    optimizer,
-                    moved=moved,
-                    stochastic_rounding=dtype != np.float32,
-                )
-            found += [
-                np.asarray(array, np.float64)
-                for arrays in states(optimizer, variables)
-                for array in arrays
-            ]
-    return found
-
-
-def test_any_number_of_threads():
-    one, *others = (forked.run(measure, threads) for threads in (1, 2, 5))
-    for other in others:
-        assert_same(one, other)
 
 
 OTHERS = "but is that of one of"

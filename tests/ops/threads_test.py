@@ -5,15 +5,24 @@ and all that a trained tree gives.
 """
 
 import functools
+import itertools
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
 from tests.support import forked
-from tests.support.update_rules import OPTIMIZERS
+from tests.support.step_cases import KEPT, kept_state
+from tests.support.training import (
+    states,
+    step_from,
+    variables_of,
+    wide_problem,
+)
+from tests.support.update_rules import OPTIMIZERS, built
 
 
 def measure(threads):
@@ -25,6 +34,7 @@ def measure(threads):
     groups = {
         "result": results + steps,
         "rounded": rounded,
+        "state": from_states(),
         "answer": answers(rng),
     }
     named = {
@@ -93,6 +103,33 @@ def trained(rng):
                 lambda: np.minimum(*rng.integers(0, 3000, size=(2, 4000))),
             )
     return results, rounded
+
+
+def from_states():
+    """What two steps from one state give, for all kinds of losses."""
+    found = []
+    for (i, name), (j, dtype) in itertools.product(
+        enumerate(KEPT), enumerate((np.float32, ml_dtypes.bfloat16))
+    ):
+        tree, (batch, width), _ = KEPT[name]
+        batch = batch if name == "label_tree" else 300
+        problem = wide_problem(tree, (batch, width), dtype)
+        variables = variables_of(problem, dtype)
+        rule = list(OPTIMIZERS)[(i + j) % len(OPTIMIZERS)]
+        optimizer = built(rule, variables)
+        state = kept_state(name, variables, problem)
+        for moved in (False, True):
+            step_from(
+                state,
+                variables,
+                problem.upstream,
+                optimizer,
+                moved=moved,
+                stochastic_rounding=dtype != np.float32,
+            )
+        arrays = tf.nest.flatten(states(optimizer, variables))
+        found += [tf.cast(array, tf.float32) for array in arrays]
+    return found
 
 
 def train_steps(tree, optimizer, w, rng):
@@ -209,7 +246,7 @@ def test_every_isa(isa):
     assert other["isa"] == isa
     for name, array in other.items():
         # Where rounding decides, an answer may be another one.
-        if name == "isa" or name.startswith("answer"):
+        if name == "isa" or name.startswith(("answer", "state")):
             continue
         # To bfloat16 at random: the last bit may be another one.
         tolerance = 2.0**-6 if name.startswith("rounded") else 1e-4
