@@ -37,7 +37,7 @@ examples:
   python -m tf_hsm tree plot tree.npz --counts=words.txt --output=tree.png
   python -m tf_hsm tree plan tree.npz --counts=words.txt --replicas=8
 """
-# Of the devices that `plan` is for, one flag; of the classes, at most one.
+# `plan` takes one flag for its devices, and any command at most one for classes.
 _DEVICES = {
     "replicas": "how many replicas there are; each has a shard, and trains the "
     "body on its part of the batch",

@@ -94,7 +94,7 @@ def cutoffs(
 
 
 def _search(costs, num_tails, least_shortlist, bound):
-    """Returns the best cutoffs of J tails, if they cost less than `bound`."""
+    """Returns the best cutoffs of J tails; any if none cost below `bound`."""
     if not num_tails:
         return []
     first = least_shortlist + np.arange(num_tails)

@@ -126,7 +126,7 @@ def of_layer(layer):
 
 
 def of(value):
-    """Returns the head that a `Tree`, a layer or a number of classes means."""
+    """Returns the head that a `Tree`, a layer or a number of classes is."""
     if isinstance(value, HeadEstimate):
         return value
     if isinstance(value, Tree):
