@@ -107,3 +107,28 @@ def test_refused_forms():
         tf_hsm.label_lists(twice)
     with pytest.raises(TypeError, match="take ragged lists of labels as they"):
         tf_hsm.label_lists(tf.ragged.constant([[0, 1], [1]]))
+
+
+@pytest.mark.parametrize(
+    "call, instead",
+    [
+        (lambda m: tf_hsm.Tree.from_embeddings(m), r"vectors\.toarray"),
+        (lambda m: tf_hsm.Tree.from_data(m), "label_lists"),
+        (lambda m: tf_hsm.Tree.from_data([1], m), "label_lists"),
+        (
+            lambda m: tf_hsm.LabelCounts.of(tf_hsm.Tree.two_level(9), m),
+            "label_lists",
+        ),
+    ],
+)
+def test_sparse_matrices_elsewhere(call, instead):
+    class Matrix:
+        shape = MATRIX.shape
+
+        def tocsr(self):
+            return self
+
+    with pytest.raises(
+        ValueError, match=f"but are a Matrix .* give .*{instead}"
+    ):
+        call(Matrix())

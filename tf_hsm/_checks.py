@@ -203,6 +203,21 @@ def check_counts(counts, num_classes=None):
     return array.astype(np.int64)
 
 
+def refuse_sparse(name, values, instead):
+    """Raises a ValueError if values are a sparse matrix of SciPy.
+
+    Args:
+      name: of the argument.
+      values: the argument.
+      instead: what to give instead, in Python.
+    """
+    if hasattr(values, "tocsr"):
+        raise ValueError(
+            f"{name} must be an array, but are a {type(values).__name__} of "
+            f"shape {list(values.shape)}: give {instead}"
+        )
+
+
 def refuse_first(bad, describe):
     """Raises a ValueError about the first position where `bad` is true.
 

@@ -54,6 +54,7 @@ class LabelCounts:
         check_not_pinned(tree, "a label tree")
         if isinstance(labels, tf.RaggedTensor):
             labels = arguments.padded_integers(labels)
+        _checks.refuse_sparse("labels", labels, "tf_hsm.label_lists(labels)")
         labels = np.asarray(labels)
         if labels.dtype.kind not in "iu" or not labels.ndim:
             raise ValueError(

@@ -86,6 +86,7 @@ def check_vectors(vectors, name="vectors"):
 
     A ValueError about the argument `name` if they are no such array.
     """
+    _checks.refuse_sparse(name, vectors, f"{name}.toarray()")
     try:
         vectors = np.asarray(vectors)
     except ValueError as error:

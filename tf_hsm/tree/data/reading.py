@@ -3,6 +3,7 @@
 import numpy as np
 
 from tf_hsm.tree.arrays import ranges
+from tf_hsm import _checks
 from tf_hsm.tree.data.pairs import PairCounter
 from tf_hsm.tree.memory import check_fits
 
@@ -41,6 +42,9 @@ class Reader:
 
     def read(self, labels, contexts):
         """Reads all examples: see `Tree.from_data`."""
+        lists = "lists of ids, such as tf_hsm.label_lists(...)"
+        for name, values in (("labels", labels), ("contexts", contexts)):
+            _checks.refuse_sparse(name, values, lists)
         num_read = 0
         chunk = _SET_CHUNK if self._are_sets else _CHUNK
         for batch, total in _batches(labels, contexts, chunk):
