@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tf_hsm.tree.arrays import ranges
 from tf_hsm import _checks
+from tf_hsm.tree.arrays import ranges
 from tf_hsm.tree.data.pairs import PairCounter
 from tf_hsm.tree.memory import check_fits
 
