@@ -142,35 +142,75 @@ def test_an_export_serves_the_codes(tmp_path):
     assert size < head.tree.num_rows * WIDTH * 2 + WIDTH * WIDTH * 4 + 60_000
 
 
-def test_refusals():
-    model, head = trained(LAYERS["two levels"])
+def made(mode=None, name="HierarchicalSoftmax", **options):
+    head = heads_by_name.make(name, **options)
+    head.build([None, heads_by_name.WIDTH])
+    if mode is not None:
+        head.quantize(mode)
+    return head
+
+
+def adaptive():
+    return made("int8", "AdaptiveSoftmax", width=heads_by_name.WIDTH)
+
+
+TREE = heads_by_name.TREE
+INT4 = "int4/64_from_float32"
+# Words of the error, and the call.
+REFUSALS = [
+    ("grow.*int8; do it before", lambda: made("int8").grow(TREE.grow(2))),
+    ("prune.*int8; do it before", lambda: made("int8").prune(20)),
+    ("regroup.*int8; do it before", lambda: made("int8").regroup(TREE)),
+    ("already quantized", lambda: made("int8").quantize("int8")),
+    ("already quantized", lambda: made(dtype=INT4).quantize("int8")),
+    ("built", lambda: heads_by_name.make("LabelTree").quantize("int8")),
+    ("no quantized weights", lambda: made("int8", dtype="float64")),
+    ("no quantized weights", lambda: made("int8", "SampledSoftmax")),
+    ("float8", lambda: made("float8")),
+    *(
+        ("no quantized weights for", lambda dtype=dtype: made(dtype=dtype))
+        for dtype in (
+            "float8_from_float32",
+            "int4/128_from_float32",
+            "int8_from_bfloat16",
+            "int8_from_float64",
+        )
+    ),
+    (
+        "a SampledSoftmax has rows of floats",
+        lambda: made(name="SampledSoftmax", dtype="int8_from_float32"),
+    ),
+    ("an embedding is not possible", lambda: adaptive().embed([1])),
+    ("grow is not possible", lambda: adaptive().grow(40)),
+    (
+        "rescore is not possible",
+        lambda: adaptive().top_k(np.ones([1, 6]), 3, rescore=9),
+    ),
+]
+
+
+@pytest.mark.parametrize("words, call", REFUSALS)
+def test_refusals(words, call):
+    with pytest.raises((ValueError, NotImplementedError), match=words):
+        call()
+
+
+def test_models():
+    """Training is refused after `quantize`; Keras warns of other types."""
+    model, _ = trained(LAYERS["two levels"])
+    with pytest.warns(UserWarning, match="no quantized weights"):
+        model.quantize("float8")
+    model, _ = trained(LAYERS["two levels"])
     model.quantize("int8")
     with pytest.raises(ValueError, match="quantized and cannot train"):
         model.fit(X, Y, verbose=0)
-    for verb, ask in {
-        "grow": lambda: head.grow(head.tree.grow(["a"])),
-        "prune": lambda: head.prune(20),
-        "regroup": lambda: head.regroup(head.tree),
-    }.items():
-        with pytest.raises(ValueError, match=f"{verb}.*int8; do it before"):
-            ask()
-    with pytest.raises(ValueError, match="already quantized"):
-        head.quantize("int8")
-    tree = tf_hsm.Tree.two_level(N)
-    with pytest.raises(ValueError, match="built"):
-        tf_hsm.layers.HierarchicalSoftmax(tree).quantize("int8")
-    for other in (
-        tf_hsm.layers.HierarchicalSoftmax(tree, dtype="float64"),
-        tf_hsm.layers.SampledSoftmax(N, num_sampled=10),
-    ):
-        other(X)
-        with pytest.raises(NotImplementedError, match="no quantized weights"):
-            other.quantize("int8")
-    model, head = trained(LAYERS["two levels"])
-    with pytest.raises(NotImplementedError, match="float8"):
-        head.quantize("float8")
-    with pytest.warns(UserWarning, match="no quantized weights"):
-        model.quantize("float8")
+
+
+def test_a_policy():
+    head = made()
+    head.dtype_policy = "int8_from_float32"
+    assert isinstance(head.kernel, tf_hsm.QuantizedRows)
+    assert head.dtype_policy.name == "int8_from_float32"
 
 
 def test_an_error_changes_nothing():
@@ -202,48 +242,6 @@ def test_a_tied_embedding_must_keep_floats(tmp_path):
         lambda: model.save(tmp_path / "model.keras"),
     ):
         with pytest.raises(ValueError, match=r"its Embedding .* is quantized"):
-            ask()
-
-
-def test_policies_of_types():
-    tree = tf_hsm.Tree.two_level(N)
-    for policy in (
-        "float8_from_float32",
-        "int4/128_from_float32",
-        "int8_from_bfloat16",
-        "int8_from_float64",
-    ):
-        head = tf_hsm.layers.HierarchicalSoftmax(tree, dtype=policy)
-        with pytest.raises(ValueError, match="no quantized weights for"):
-            head(X)
-    head = tf_hsm.layers.SampledSoftmax(
-        N, num_sampled=10, dtype="int8_from_float32"
-    )
-    with pytest.raises(ValueError, match="a SampledSoftmax has rows of floats"):
-        head(X)
-    head = tf_hsm.layers.HierarchicalSoftmax(tree, dtype="int4/64_from_float32")
-    head(X)
-    with pytest.raises(ValueError, match="already quantized"):
-        head.quantize("int8")
-    head = tf_hsm.layers.HierarchicalSoftmax(tree)
-    head(X)
-    head.dtype_policy = "int8_from_float32"
-    assert isinstance(head.kernel, tf_hsm.QuantizedRows)
-    assert head.dtype_policy.name == "int8_from_float32"
-
-
-def test_what_needs_rows_of_floats():
-    head = tf_hsm.layers.AdaptiveSoftmax(
-        N, cutoffs=[40, 120], div_value=2.0, width=WIDTH
-    )
-    head(X)
-    head.quantize("int8")
-    for words, ask in {
-        "an embedding": lambda: head.embed(np.arange(5)),
-        "grow": lambda: head.grow(N + 5),
-        "rescore": lambda: head.top_k(X, 3, rescore=9),
-    }.items():
-        with pytest.raises(ValueError, match=f"{words} is not possible"):
             ask()
 
 
