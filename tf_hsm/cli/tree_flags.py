@@ -37,7 +37,7 @@ examples:
   python -m tf_hsm tree plot tree.npz --counts=words.txt --output=tree.png
   python -m tf_hsm tree plan tree.npz --counts=words.txt --replicas=8
 """
-# `plan` takes one flag for its devices, and any command at most one for classes.
+# A plan needs one of these two.
 _DEVICES = {
     "replicas": "how many replicas there are; each has a shard, and trains the "
     "body on its part of the batch",
@@ -49,6 +49,7 @@ _PLAN = {
     "network": "bytes a second into, and out of, the device of the body, or "
     "each replica; %(default)s",
 }
+# At most one of these two says how many classes there are.
 _CLASSES = {
     "counts=FILE": "how often each class occurs: 'count' or 'word count' on "
     "each line, what `uniq -c` writes, or an .npy file; words are the names of "
