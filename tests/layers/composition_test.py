@@ -140,6 +140,9 @@ def test_config(kind, options):
             assert copy.dtype_policy.name == value
         elif name in AS_GIVEN:
             assert getattr(copy, name) == value
+        elif name.endswith("_initializer"):
+            given = keras.initializers.get(value)
+            assert config[name] == keras.initializers.serialize(given)
     if "optimizer" in options:
         assert copy.optimizer is not head.optimizer
         assert copy.optimizer.get_config() == head.optimizer.get_config()
