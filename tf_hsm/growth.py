@@ -8,7 +8,7 @@ from tf_hsm.layers.grown_layer import kept
 from tf_hsm.runtime import kept_rows
 
 
-def grow(model, tree, *, counts=None, embeddings=(), head=None):
+def grow(model, tree, *, counts=None, embeddings=(), head=None, like=None):
     """Returns a copy of a model whose head has another tree.
 
     The head is `head.grow(tree, counts)`. All other weights are copied, and so
@@ -22,7 +22,11 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
 
     Where labels and tokens are the same words, name the embedding of the tokens
     too. It gets a row for each new class, after its last one, which begins as
-    the mean of its rows.
+    the mean of its rows; or, with `like`, as the row of that class.
+
+    >>> twins = [7, 30]  # what two new items are like
+    >>> tree = model.layers[-1].tree.grow(2, near=twins)
+    >>> model = tf_hsm.grow(model, tree, embeddings=["items"], like=twins)
 
     Args:
       model: a Sequential or functional `keras.Model`, compiled or not.
@@ -34,6 +38,8 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
         `tf_hsm.LabelCounts`.
       embeddings: `keras.layers.Embedding` layers of the model, or their names.
       head: the layer to grow, where the model has several heads.
+      like: `[M]`, the old class that each new class begins as a copy of; see
+        `HierarchicalSoftmax.grow`, which has it as `EmbeddingSoftmax` has.
 
     Raises:
       TypeError: `tree` is not a `tf_hsm.Tree`, or one of `embeddings` no
@@ -42,7 +48,8 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
         known; or has an optimizer with a state of all rows together.
     """
     head = _model_copy.head_of(model, head, "grow")
-    grown_head = head.grow(tree, counts)
+    options = {} if like is None else {"like": like}
+    grown_head = head.grow(tree, counts, **options)
     num_new = grown_head.num_classes - head.num_classes
     tables = [_model_copy.embedding_of(model, x, "grow") for x in embeddings]
     return _model_copy.with_head(
@@ -50,17 +57,26 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
         head,
         grown_head,
         kept(head, grown_head),
-        [(x, x.input_dim + num_new, _copy_rows) for x in tables],
+        [
+            (x, x.input_dim + num_new, lambda *pair: _copy_rows(*pair, like))
+            for x in tables
+        ],
         "grow",
     )
 
 
-def _copy_rows(table, larger):
+def _copy_rows(table, larger, like):
     """Copies the rows of an embedding; returns them as `kept_rows` has it."""
     rows = np.arange(larger.input_dim)
     rows[table.input_dim :] = -1
-    mean = keras.ops.mean(table.embeddings.value, axis=0).numpy()
-    kept_rows.copy(
-        table.embeddings, larger.embeddings, rows, lambda new_rows: mean
-    )
+    values = table.embeddings.value
+    mean = keras.ops.mean(values, axis=0).numpy()
+
+    def start(new_rows):
+        if like is None:
+            return mean
+        old = np.asarray(like)[new_rows - table.input_dim]
+        return keras.ops.take(values, old, axis=0).numpy()
+
+    kept_rows.copy(table.embeddings, larger.embeddings, rows, start)
     return rows

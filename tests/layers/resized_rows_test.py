@@ -3,9 +3,11 @@
 import functools
 import itertools
 
+import keras
 import numpy as np
 import pytest
 
+import tf_hsm
 from tests.support import inference_reference, resized_heads
 from tests.support.oracle import Problem
 from tests.support.pairs import all_pairs
@@ -296,3 +298,53 @@ def test_labels_that_are_rows(row, merge):
         np.testing.assert_array_equal(
             pruned.head(x, labels), head(x, pruned.rows[labels])
         )
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "embedding"])
+def test_copies_of_old_classes(name):
+    """A class and its copies share its probability; all others keep theirs."""
+    old = Tree.balanced(30, [5, 6])
+    if name == "hierarchical":
+        head = tf_hsm.layers.HierarchicalSoftmax(old, dtype="float64")
+        inputs = np.random.default_rng(0).normal(size=[7, 6])
+    else:
+        head = tf_hsm.layers.EmbeddingSoftmax(
+            old, num_embeddings=9, width=6, dtype="float64"
+        )
+        inputs = np.arange(7)
+    head.build([None, 6])
+    for variable in head.row_variables():
+        variable.assign(np.random.default_rng(1).normal(size=variable.shape))
+    like = [3, 17, 3, 29]
+    grown = head.grow(old.grow(4, near=like), like=like)
+    before = np.exp(head.log_probs(inputs))
+    after = np.exp(grown.log_probs(inputs))
+    shares = 1 / (1 + np.bincount(like, minlength=30))
+    np.testing.assert_allclose(after[:, :30], before * shares, 1e-12)
+    np.testing.assert_allclose(after[:, 30:], (before * shares)[:, like], 1e-12)
+    for wrong, message in (
+        ([3, 17], "like has 2 entries"),
+        ([3, 17, 3, 30], r"like\[3\] is 30; the old classes are 0 to 29"),
+        ([3, 17, 3, 2], "class 33 cannot begin like class 2, which is in an"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            head.grow(old.grow(4, near=like), like=wrong)
+    bare = tf_hsm.layers.HierarchicalSoftmax(old, use_bias=False)
+    bare.build([None, 6])
+    with pytest.raises(ValueError, match="the head has no biases"):
+        bare.grow(old.grow(4, near=like), like=like)
+
+
+def test_a_model_with_copies_of_old_classes():
+    items = keras.layers.Embedding(30, 6, name="items")
+    head = tf_hsm.layers.HierarchicalSoftmax(Tree.balanced(30, [5, 6]))
+    model = keras.Sequential([keras.Input([], dtype="int64"), items, head])
+    model.compile(tf_hsm.optimizers.LazyAdam(0.1), head.loss)
+    tree = head.tree.grow(2, near=[7, 3])
+    grown = tf_hsm.grow(model, tree, embeddings=["items"], like=[7, 3])
+    hidden = grown(np.array([7, 30, 3, 31])).numpy()
+    np.testing.assert_array_equal(hidden[::2], hidden[1::2])
+    found = grown.layers[-1].log_probs(hidden).numpy()
+    np.testing.assert_allclose(found[:, 30:], found[:, [7, 3]], 1e-6)
+    x = np.arange(32)
+    grown.fit(x, x, verbose=0)

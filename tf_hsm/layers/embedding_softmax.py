@@ -297,12 +297,12 @@ class EmbeddingSoftmax(HeadLayer):
             self, vectors, "these vectors", in_place.NO_TAPE
         )
 
-    def grow(self, tree, counts=None):
+    def grow(self, tree, counts=None, *, like=None):
         """Returns a layer with another tree, and the same embeddings.
 
         See `HierarchicalSoftmax.grow` for arguments and errors.
         """
-        layer = grown_layer.grow(self, tree, counts)
+        layer = grown_layer.grow(self, tree, counts, like=like)
         layer.embeddings.assign(self.embeddings.value)
         return layer
 

@@ -1,15 +1,18 @@
 """A head for more classes, which goes on from the rows of an earlier one."""
 
 import numpy as np
+import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.layers import continued, quantized
 from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
+from tf_hsm.runtime import row_parts
 from tf_hsm.tree.check import check_not_pinned
 from tf_hsm.tree.tree import check_one_tree
 
 
-def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
+def grow(layer, tree, counts=None, config=None, start=SoftmaxStart, like=None):
     """Returns a layer with another tree; see `HierarchicalSoftmax.grow`.
 
     Args:
@@ -19,13 +22,67 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
       config: what changes in the layer's config; None: its tree.
       start: makes the start values of new rows from the old head, the new tree
         and the counts.
+      like: see `HierarchicalSoftmax.grow`.
     """
     check_one_tree(tree)
     check_not_pinned(tree, "a head that grows")
     head = continued.only_head(layer, "grow")
     starts = [start(head, tree, counts)]
+    if like is not None:
+        like = _checked_like(like, tree, head)
     config = config or {"tree": tree.get_config()}
-    return _continued(layer, tree.num_classes, config, starts)
+    grown = _continued(layer, tree.num_classes, config, starts)
+    if like is not None:
+        _copy_rows(grown, like)
+    return grown
+
+
+def _checked_like(like, tree, head):
+    """Returns the old classes `[M]` that new ones begin like."""
+    like = _checks.check_integers("like", like)
+    num_old, num_new = head.num_classes, tree.num_classes - head.num_classes
+    if like.size != num_new:
+        raise ValueError(
+            f"like has {like.size} entries; there must be one old class for "
+            f"each of the {num_new} new ones"
+        )
+    _checks.refuse_first(
+        (like < 0) | (like >= num_old),
+        lambda i: (
+            f"like[{i}] is {like[i]}; the old classes are 0 to {num_old - 1}"
+        ),
+    )
+    groups = tree.row_groups[tree.class_rows]
+    _checks.refuse_first(
+        groups[num_old:] != groups[like],
+        lambda i: (
+            f"class {num_old + i} cannot begin like class {like[i]}, "
+            "which is in another group: make the tree by grow(..., near=like)"
+        ),
+    )
+    if head.biases is None:
+        raise ValueError(
+            "like shares the probability of a class by its bias, but the head "
+            "has no biases"
+        )
+    return like
+
+
+def _copy_rows(layer, like):
+    """Gives the last classes of a layer the rows of the classes `like`."""
+    (head,) = layer._tree_heads()
+    rows = head.tree.class_rows
+    new, old = rows[rows.size - like.size :], rows[like]
+    times = np.bincount(old, minlength=head.tree.num_rows)
+    with row_parts.beside(head.weights):
+        weights = head.weights.value
+        weights.scatter_update(tf.IndexedSlices(tf.gather(weights, old), new))
+        biases = head.biases.value
+        values = tf.gather(biases, old).numpy().astype(np.float64)
+        values -= np.log1p(times[old])
+        values = tf.cast(np.tile(values, 2), biases.dtype)
+        places = np.concatenate([new, old])
+        biases.scatter_update(tf.IndexedSlices(values, places))
 
 
 def grow_clusters(layer, num_classes, counts=None):

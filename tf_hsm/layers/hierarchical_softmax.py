@@ -289,7 +289,7 @@ class HierarchicalSoftmax(HeadLayer):
         """Read-only: `logit_soft_cap` of the constructor."""
         return self._logit_soft_cap
 
-    def grow(self, tree, counts=None):
+    def grow(self, tree, counts=None, *, like=None):
         """Returns a layer with another tree that has learned what this one has.
 
         The new layer has the name and the arguments of this one, which stays as
@@ -314,6 +314,13 @@ class HierarchicalSoftmax(HeadLayer):
         >>> tree = head.tree.grow(["new", "words"])
         >>> head = head.grow(tree)
 
+        With `like`, each new class begins as a copy of an old one: it has the
+        weights of its row, and the two have half of its probability each. All
+        other probabilities stay.
+
+        >>> tree = head.tree.grow(2, near=[7, 30])
+        >>> head = head.grow(tree, like=[7, 30])
+
         A layer with a pinned tree grows to one that is not: `head.grow(
         head.tree.expand())` has the same probabilities. The rows that had no
         weights begin with zeros, and their slots anew.
@@ -323,14 +330,17 @@ class HierarchicalSoftmax(HeadLayer):
             classes are the classes of the layer.
           counts: for the shares, how often each class of `tree` occurs; when
             None, the counts of the tree, or all alike if it has none.
+          like: `[M]`, the old class that each new class begins like, in the
+            same group of the tree, as `near` of `Tree.grow` puts it; or None.
 
         Raises:
           TypeError: `tree` is not a `tf_hsm.Tree`.
           ValueError: the layer is not built, or on several devices; the tree
-            is pinned, or has other classes; or the counts are not one for each
-            class.
+            is pinned, or has other classes; the counts are not one for each
+            class; or `like` is not one old class of its group for each new
+            class, or the layer has no biases to share.
         """
-        return grown_layer.grow(self, tree, counts)
+        return grown_layer.grow(self, tree, counts, like=like)
 
     def prune(self, keep, *, merge=True, counts=None):
         """Returns a layer for fewer classes, with the rows of this one.
