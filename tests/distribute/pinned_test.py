@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.support.pinned import TREES
 
 import tf_hsm
 from tests.support import spread_heads as heads
 from tests.support import trees
 from tests.support.devices import CPUS
-from tests.support.pinned import TREES
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
 from tf_hsm.layers import HierarchicalSoftmax
