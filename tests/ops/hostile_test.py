@@ -311,7 +311,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("op", ON_CODES)
 def test_scales_and_codes(op):
-    """Of other shapes and types, and one without the other."""
+    """Other shapes and types, and one without the other, are refused."""
     for mode in MODES:
         (scales,) = on_codes(op, mode).arguments["scales"]
         assert scales.shape == (ROWS, 1)

@@ -53,7 +53,7 @@ def random_problem(
         batch: The number of inputs.
         dim: Their width.
         dtype: The type of inputs and weights.
-        seed: Of the random numbers.
+        seed: The seed of the random numbers.
         smoothed: The share of label smoothing, and whether to a random prior.
         has_biases: Whether there are biases.
         **options: Other fields of the problem.

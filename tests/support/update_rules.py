@@ -76,8 +76,8 @@ class Reference:
 
     Attributes:
         table: `[N, ...]`.
-        slots: Of the optimizer, a list.
-        rate: Of learning.
+        slots: A list of the slots of the optimizer.
+        rate: The learning rate.
     """
 
     def __init__(self, table, optimizer, store=np.float64):
@@ -196,7 +196,7 @@ def stepped(
         error: `[U, ...]`, a bound on the error of an implementation's gradient.
         dtype: The type to which an implementation rounds the value.
         decays: Whether the optimizer's weight decay applies to the rows.
-        rate: Of learning; None: the optimizer's.
+        rate: The learning rate; None: the optimizer's.
 
     Returns:
         The new value and slots, as a list, and bounds on the errors of each:

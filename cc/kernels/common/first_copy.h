@@ -5,9 +5,9 @@
 
 namespace tf_hsm {
 
-// Whether this copy is the first one in the process, which registers kernels for
-// all. TensorFlow takes the ops of the others for those that it has, but could
-// not choose between two kernels of an op.
+// Whether this copy is the first one in the process, which registers kernels
+// for all. TensorFlow takes the ops of the others for those that it has, but
+// could not choose between two kernels of an op.
 bool IsFirstCopy();
 
 }  // namespace tf_hsm
