@@ -2,8 +2,6 @@
 // scalar reference; and of arrays, labels and parameters that hold anything,
 // which MakeLabelPlan refuses, or which stay within their memory.
 
-#include <iterator>
-
 #include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/api/label_tree_test_support.h"
 #include "cc/fuzz/target.h"

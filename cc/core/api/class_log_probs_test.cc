@@ -4,9 +4,7 @@
 
 #include "cc/core/api/class_log_probs.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <random>
 #include <string>
 #include <vector>

@@ -4,7 +4,6 @@
 #include "cc/core/api/class_mask.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <random>
 #include <string>
 #include <vector>

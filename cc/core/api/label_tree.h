@@ -11,8 +11,6 @@
 #ifndef TF_HSM_CC_CORE_API_LABEL_TREE_H_
 #define TF_HSM_CC_CORE_API_LABEL_TREE_H_
 
-#include <cstdint>
-
 #include "cc/core/base/parallel.h"
 #include "cc/core/base/types.h"
 #include "cc/core/groups/problem.h"

@@ -3,7 +3,6 @@
 // and the same bits whatever the order in which items run.
 
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <random>
 #include <string>

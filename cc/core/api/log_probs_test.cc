@@ -5,9 +5,7 @@
 
 #include "cc/core/api/log_probs.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <random>
 #include <string>

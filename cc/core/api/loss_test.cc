@@ -3,9 +3,7 @@
 
 #include "cc/core/api/loss.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <random>
 #include <string>
 #include <type_traits>

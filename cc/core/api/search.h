@@ -31,7 +31,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "cc/core/api/class_mask.h"
 #include "cc/core/api/group_scores.h"

@@ -5,7 +5,6 @@
 #define TF_HSM_CC_CORE_API_SEARCH_TEST_SUPPORT_H_
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 #include <string>
 #include <vector>

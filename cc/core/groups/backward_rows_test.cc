@@ -2,7 +2,6 @@
 // of widths that begin rows anywhere in a cache line, in memory that has guards
 // before and behind it.
 
-#include <cmath>
 #include <random>
 #include <string>
 #include <vector>

@@ -11,7 +11,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cc/cuda/check/loss_case.h"

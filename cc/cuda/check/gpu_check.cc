@@ -16,7 +16,6 @@
 //   --only=NAME  runs the one of this name
 
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <random>
 #include <string>

@@ -3,7 +3,6 @@
 #ifndef TF_HSM_CC_CUDA_CHECK_LOG_PROBS_GRAD_CHECK_H_
 #define TF_HSM_CC_CUDA_CHECK_LOG_PROBS_GRAD_CHECK_H_
 
-#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>

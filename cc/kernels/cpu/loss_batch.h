@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "cc/core/api/inputs.h"

@@ -1,9 +1,7 @@
 // The loss op on the CPU, for tensors and for variables; and its gradient,
 // which is also that of label trees.
 
-#include <algorithm>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

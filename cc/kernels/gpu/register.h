@@ -3,7 +3,6 @@
 #ifndef TF_HSM_CC_KERNELS_GPU_REGISTER_H_
 #define TF_HSM_CC_KERNELS_GPU_REGISTER_H_
 
-#include <string>
 #include <vector>
 
 #include "cc/kernels/common/register.h"
