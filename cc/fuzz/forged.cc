@@ -83,8 +83,7 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
   PlanTraining(plan, bytes->In(0, 3) == 0 ? bytes->In(0, 9) : INT64_MAX);
   Memory<T> memory(*plan, batch, problem.width);
   MakeSpecial(bytes, &memory.grads);
-  const UpdateRule rule =
-      kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+  const UpdateRule rule = DrawRule(bytes);
   State<T> slots = MakeState<T>(rule, b->size(), problem.width, *w, *b);
   Update<T> update = UpdateOf(rule, &slots);
   DrawNumbers(bytes, &update);

@@ -72,8 +72,7 @@ void Fuzz(Bytes* bytes) {
     const Case c = DrawCase(bytes);
     const int64_t count = bytes->In(0, 7);
     const bool with_bias = bytes->Coin();
-    const UpdateRule rule =
-        kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+    const UpdateRule rule = DrawRule(bytes);
     const std::string name = IsaName(isa) + NameOf(c) + " " +
                              TraitsOf(rule).name +
                              " M=" + std::to_string(count);

@@ -10,6 +10,7 @@
 
 #include "cc/core/api/class_log_probs.h"
 #include "cc/core/api/group_scores_test_support.h"
+#include "cc/core/api/log_probs_test_support.h"
 #include "cc/core/api/sample.h"
 #include "cc/core/api/search.h"
 #include "cc/core/api/search_test_support.h"
@@ -46,21 +47,14 @@ std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
   std::vector<int64_t> levels;
   if (!FindLevels(tree, &levels).empty()) return {};
   const bool of_nodes = bytes->Coin();
-  std::vector<A> values(head.batch *
-                        (of_nodes ? tree.num_rows : tree.num_classes));
-  std::vector<A> groups(head.batch * tree.num_groups);
-  LogProbs<T>(scorer, levels, {of_nodes, values.data(), groups.data()});
-  std::vector<A> grads = Draw<A>(values.size(), 64, bytes);
+  const int64_t targets = of_nodes ? tree.num_rows : tree.num_classes;
+  std::vector<A> grads = Draw<A>(head.batch * targets, 64, bytes);
   if (!is_finite) MakeSpecial(bytes, &grads);
-  const int64_t rows = tree.num_weight_rows();
-  std::vector<A> dz(head.batch * rows, NAN);
-  std::vector<A> dx(head.batch * head.width, NAN);
-  std::vector<A> by_roots(head.batch * tree.num_roots, NAN);
-  LogProbsGrad<T>(scorer, levels, {of_nodes, values.data(), groups.data()},
-                  grads.data(), dz.data(), dx.data(), by_roots.data());
+  const Outputs<A> out = Run<T>(scorer, of_nodes, grads);
+  const std::vector<A>& values = out.values;
   if (is_finite) {
-    Expect(ProductError<T>(dz, head.weights, dx, head.batch) <=
-               RoundingOf<T>().sum * (rows + 8),
+    Expect(ProductError<T>(out.dz, head.weights, out.dx, head.batch) <=
+               RoundingOf<T>().sum * (tree.num_weight_rows() + 8),
            "dx of log-probabilities");
   }
   if (!of_nodes || !is_tree) return values;
@@ -127,32 +121,25 @@ void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
   const bool has_bounds = bytes->In(0, 3) == 0;
   std::vector<A> bounds = Draw<A>(head.batch, 255, bytes);
   MakeSpecial(bytes, &bounds);
-  std::vector<std::vector<RankedClass<A>>> found(head.batch);
-  const std::string error = FindBestClasses<T>(
-      scorer, options,
-      [&](int64_t example, const SearchResult<A>& result) {
-        found[example].assign(result.classes,
-                              result.classes + result.num_classes);
-      },
-      has_bounds ? bounds.data() : nullptr);
+  std::vector<Found<A>> found;
+  const std::string error =
+      Find(scorer, options, &found, has_bounds ? bounds.data() : nullptr);
   if (all.empty()) return;
   Expect(error.empty(), error);
-  const auto key = [](A value) {
-    return std::isnan(value) ? -INFINITY : value;
-  };
   for (int64_t i = 0; i < head.batch; ++i) {
     const A* values = all.data() + i * num_classes;
+    const Ranking<A>& best = found[i].classes;
     std::set<int64_t> ids;
-    for (size_t k = 0; k < found[i].size(); ++k) {
-      const RankedClass<A>& c = found[i][k];
+    for (size_t k = 0; k < best.size(); ++k) {
+      const RankedClass<A>& c = best[k];
       Expect(ids.insert(c.id).second, "a class is found twice");
       Expect(Same(c.log_prob, values[c.id]), "log-probability of a best class");
-      Expect(k == 0 || key(found[i][k - 1].log_prob) >= key(c.log_prob),
+      Expect(k == 0 || Key(best[k - 1].log_prob) >= Key(c.log_prob),
              "best classes are sorted");
-      Expect(!has_bounds || key(c.log_prob) >= key(bounds[i]),
+      Expect(!has_bounds || Key(c.log_prob) >= Key(bounds[i]),
              "best classes are above the bound");
     }
-    const int64_t count = found[i].size();
+    const int64_t count = best.size();
     std::vector<int64_t> wanted;
     for (int64_t c = 0; c < num_classes; ++c) {
       const bool is_allowed =
@@ -167,7 +154,7 @@ void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
     if (options.beam_width > 0 || count == 0) continue;
     int64_t better = 0;
     for (int64_t c : wanted) {
-      better += key(values[c]) > key(found[i].back().log_prob);
+      better += Key(values[c]) > Key(best.back().log_prob);
     }
     Expect(better < count, "a better class is left out");
   }

@@ -40,8 +40,7 @@ void FuzzSpecial(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
 void Fuzz(Bytes* bytes) {
   WithKernel(bytes, [&](auto zero, Isa isa) {
     using T = decltype(zero);
-    const UpdateRule rule =
-        kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+    const UpdateRule rule = DrawRule(bytes);
     const int64_t rows = bytes->In(1, 40), width = bytes->In(0, 140);
     const int64_t count = bytes->In(0, 60);
     if (bytes->Coin()) {

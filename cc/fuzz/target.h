@@ -67,6 +67,10 @@ void MakeSpecial(Bytes* bytes, std::vector<T>* values) {
   }
 }
 
+inline UpdateRule DrawRule(Bytes* bytes) {
+  return kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+}
+
 // Draws the numbers of an update: any.
 template <typename T>
 void DrawNumbers(Bytes* bytes, Update<T>* update) {

@@ -9,8 +9,7 @@ namespace tf_hsm {
 void Fuzz(Bytes* bytes) {
   WithKernel(bytes, [&](auto zero, Isa isa) {
     const Case c = DrawCase(bytes);
-    const UpdateRule rule =
-        kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+    const UpdateRule rule = DrawRule(bytes);
     CheckTrainStep<decltype(zero)>(
         c, isa, rule, bytes->Coin(),
         IsaName(isa) + NameOf(c) + " " + TraitsOf(rule).name, bytes);

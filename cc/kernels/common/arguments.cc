@@ -72,17 +72,20 @@ absl::Status ReadVector(OpKernelContext* context, const char* name,
   return absl::OkStatus();
 }
 
-absl::Status FindOptional(OpKernelContext* context, const char* name,
-                          const Tensor** tensor) {
+absl::Status FindInput(OpKernelContext* context, const char* name, int* input) {
   int first, past;
   TF_RETURN_IF_ERROR(context->op_kernel().InputRange(name, &first, &past));
-  *tensor = nullptr;
-  if (past == first) return absl::OkStatus();
-  if (past - first > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " must be at most one, but are ", past - first));
-  }
-  *tensor = &context->input(first);
+  *input = past == first ? -1 : first;
+  if (past - first <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must be at most one, but are ", past - first));
+}
+
+absl::Status FindOptional(OpKernelContext* context, const char* name,
+                          const Tensor** tensor) {
+  int input;
+  TF_RETURN_IF_ERROR(FindInput(context, name, &input));
+  *tensor = input < 0 ? nullptr : &context->input(input);
   return absl::OkStatus();
 }
 

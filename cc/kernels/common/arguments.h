@@ -25,8 +25,11 @@ absl::Status ReadVector(OpKernelContext* context, const char* name,
                         int64_t size, const std::string& why,
                         const int64_t** data);
 
-// Finds the tensor of the op's list input `name`, which has one at most; null
-// where it is empty.
+// Finds the number of the only element of the op's list input `name`; -1 where
+// it is empty.
+absl::Status FindInput(OpKernelContext* context, const char* name, int* input);
+
+// Finds its tensor; null where it is empty.
 absl::Status FindOptional(OpKernelContext* context, const char* name,
                           const Tensor** tensor);
 

@@ -34,6 +34,12 @@ S* Data(const Tensor& tensor) {
   return static_cast<S*>(tensor.data());
 }
 
+// Null without a tensor.
+template <typename S>
+S* Data(const Tensor* tensor) {
+  return tensor == nullptr ? nullptr : Data<S>(*tensor);
+}
+
 }  // namespace tf_hsm
 
 #endif  // TF_HSM_CC_KERNELS_COMMON_ELEMENT_TYPES_H_

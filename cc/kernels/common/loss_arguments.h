@@ -52,11 +52,6 @@ struct LossArguments {
   absl::Status ReadSmoothingPrior(OpKernelContext* context,
                                   const LossAttributes& attributes);
 
-  absl::Status ReadLossGrads(OpKernelContext* context,
-                             const Tensor** loss_grads) const {
-    return tf_hsm::ReadLossGrads(context, batch_shape, loss_grads);
-  }
-
   // The shape of the op's output number 1, the gradient by the inputs: empty
   // where nobody asks for it.
   TensorShape DxShape(OpKernelContext* context,

@@ -42,17 +42,13 @@ absl::Status CheckSlots(const std::string& list,
 }
 
 absl::Status Parameters::Find(OpKernelContext* context, bool variables_only) {
-  int first, past;
-  TF_RETURN_IF_ERROR(context->op_kernel().InputRange("biases", &first, &past));
-  if (past - first > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("biases must be at most one, but are ", past - first));
-  }
+  int of_biases;
+  TF_RETURN_IF_ERROR(FindInput(context, "biases", &of_biases));
   auto find = [&](int input, const char* name, const Tensor** tensor) {
     return FindOne(context, input, name, variables_only, tensor);
   };
   TF_RETURN_IF_ERROR(find(0, "weights", &weights_));
-  return past > first ? find(first, "biases", &biases_) : absl::OkStatus();
+  return of_biases < 0 ? absl::OkStatus() : find(of_biases, "biases", &biases_);
 }
 
 absl::Status Parameters::FindOne(OpKernelContext* context, int input,
@@ -152,11 +148,10 @@ absl::Status Parameters::Write(OpKernelContext* context, DataType dtype,
                                biases_ == nullptr ? 0 : num_slots, &locks_,
                                &bias_slots_));
   if (with_vectors) {
-    int first, past;
-    TF_RETURN_IF_ERROR(
-        context->op_kernel().InputRange("vectors", &first, &past));
+    int of_vectors;
     Var* variable;
-    TF_RETURN_IF_ERROR(locks_.Find(context, first, "vectors", &variable));
+    TF_RETURN_IF_ERROR(FindInput(context, "vectors", &of_vectors));
+    TF_RETURN_IF_ERROR(locks_.Find(context, of_vectors, "vectors", &variable));
     vectors_ = variable->tensor();
     TF_RETURN_IF_ERROR(
         FindSlots(context, "vector_slots", num_slots, &locks_, &vector_slots_));

@@ -74,9 +74,7 @@ void SetParameters(const Attributes& attributes, const Parameters& parameters,
   update->rule = attributes.rule;
   update->stochastic = attributes.stochastic_rounding;
   update->weights = Data<T>(parameters.weights());
-  if (parameters.biases() != nullptr) {
-    update->biases = Data<T>(*parameters.biases());
-  }
+  update->biases = Data<T>(parameters.biases());
   PointAtSlots(parameters.weight_slots(), update->weight_slots);
   PointAtSlots(parameters.bias_slots(), update->bias_slots);
 }

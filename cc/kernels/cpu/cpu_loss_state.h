@@ -141,12 +141,11 @@ struct CpuLossState : LossState {
   // The loss's problem, but with these parameters.
   template <typename T>
   Problem<T> ProblemOf(const Parameters& parameters) const {
-    const Tensor* biases = parameters.biases();
     Problem<T> problem;
     problem.plan = &plan();
     problem.width = parameters.weights().dim_size(1);
     problem.weights = Data<T>(parameters.weights());
-    problem.biases = biases ? Data<T>(*biases) : nullptr;
+    problem.biases = Data<T>(parameters.biases());
     problem.x = Data<Accumulator<T>>(x);
     problem.label_smoothing = label_smoothing;
     problem.logit_soft_cap = logit_soft_cap;

@@ -24,7 +24,6 @@ class InferenceBatch {
     TF_RETURN_IF_ERROR(attributes.CheckSoftCap(arguments.tree));
     scorer.logit_soft_cap = attributes.logit_soft_cap;
     PreferHugePages(arguments.parameters);
-    const Tensor* biases = arguments.parameters.biases();
     scorer.tree = arguments.tree;
     scorer.width = arguments.width;
     scorer.num_examples = arguments.num_examples;
@@ -32,11 +31,9 @@ class InferenceBatch {
     if (arguments.quantized.codes == nullptr) {
       scorer.weights = Data<T>(arguments.parameters.weights());
     }
-    if (biases != nullptr) scorer.biases = Data<T>(*biases);
-    if (arguments.root_log_probs != nullptr) {
-      scorer.root_log_probs =
-          Data<const Accumulator<T>>(*arguments.root_log_probs);
-    }
+    scorer.biases = Data<T>(arguments.parameters.biases());
+    scorer.root_log_probs =
+        Data<const Accumulator<T>>(arguments.root_log_probs);
     scorer.table = &KernelTableFor<T>(ActiveIsa(nullptr));
     scorer.parallel = PoolParallel(context);
     return PackTensor(context, *arguments.inputs, /*order=*/nullptr,

@@ -49,9 +49,8 @@ struct TopKOp : SigmoidAttributes {
       out.best_class[example] =
           result.num_classes > 0 ? result.classes[0].id : -1;
     };
-    const A* bounds =
-        wanted.bounds == nullptr ? nullptr : Data<const A>(*wanted.bounds);
-    return StatusOf(FindBestClasses<T>(in.scorer, options, found, bounds));
+    return StatusOf(FindBestClasses<T>(in.scorer, options, found,
+                                       Data<const A>(wanted.bounds)));
   }
 };
 

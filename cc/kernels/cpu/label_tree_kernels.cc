@@ -50,11 +50,10 @@ class LabelTreeBatch {
     TF_RETURN_IF_ERROR(PackTensor<A>(
         context, *arguments.inputs, plan.plan.order.data(), plan.num_visits(),
         arguments.width, parallel_, &packed, &problem.x));
-    const Tensor* biases = arguments.parameters.biases();
     problem.plan = &plan.plan;
     problem.width = arguments.width;
     problem.weights = Data<T>(arguments.parameters.weights());
-    problem.biases = biases ? Data<T>(*biases) : nullptr;
+    problem.biases = Data<T>(arguments.parameters.biases());
     return absl::OkStatus();
   }
 
@@ -120,7 +119,8 @@ struct LabelTreeTrainStepOp : TrainStepAttributes {
     TF_RETURN_IF_ERROR(in.arguments.parameters.Write(
         context, kDataType<T>, kDataType<A>, rule, /*embeds=*/false));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
-    TF_RETURN_IF_ERROR(in.arguments.ReadLossGrads(context, &loss_grads));
+    TF_RETURN_IF_ERROR(
+        ReadLossGrads(context, in.arguments.batch_shape, &loss_grads));
     TF_RETURN_IF_ERROR(FindStepNumbers(context, &numbers));
     SetParameters(*this, in.arguments.parameters, &update);
     SetNumbers(numbers, &update);

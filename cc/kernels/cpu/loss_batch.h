@@ -50,11 +50,10 @@ class LossBatch {
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes));
     PreferHugePages(arguments.parameters);
     TF_RETURN_IF_ERROR(PlanAndPack(context, attributes));
-    const Tensor* biases = arguments.parameters.biases();
     problem.plan = &plan;
     problem.width = arguments.width;
     problem.weights = Data<T>(arguments.parameters.weights());
-    problem.biases = biases ? Data<T>(*biases) : nullptr;
+    problem.biases = Data<T>(arguments.parameters.biases());
     problem.label_smoothing = attributes.label_smoothing;
     problem.logit_soft_cap = attributes.logit_soft_cap;
     problem.z_loss = attributes.z_loss;
@@ -67,7 +66,8 @@ class LossBatch {
   absl::Status ReadLossGrads(OpKernelContext* context,
                              std::vector<A>* sorted) const {
     const Tensor* tensor;
-    TF_RETURN_IF_ERROR(arguments.ReadLossGrads(context, &tensor));
+    TF_RETURN_IF_ERROR(
+        tf_hsm::ReadLossGrads(context, arguments.batch_shape, &tensor));
     *sorted = InOrder(plan, Data<A>(*tensor));
     return absl::OkStatus();
   }
@@ -171,9 +171,7 @@ class LossBatch {
 
   void SortBags(const std::vector<int64_t>& indices,
                 const std::vector<int64_t>& splits, bool takes_means) {
-    const A* weights = arguments.index_weights == nullptr
-                           ? nullptr
-                           : Data<A>(*arguments.index_weights);
+    const A* weights = Data<A>(arguments.index_weights);
     bags.starts.assign(1, 0);
     for (int64_t at = 0; at < plan.num_examples(); ++at) {
       const int64_t example = plan.order[at];

@@ -17,16 +17,9 @@
 namespace tf_hsm {
 namespace {
 
-struct SparseUpdateAttributes : OpAttributes {
-  static constexpr bool kTakesTensors = false;
-
-  UpdateRule rule = UpdateRule::kSgd;
-  bool stochastic_rounding = false;
-
+struct SparseUpdateAttributes : StepAttributes<OpAttributes> {
   absl::Status Read(OpKernelConstruction* context) {
-    TF_RETURN_IF_ERROR(ReadRule(context, &rule));
-    TF_RETURN_IF_ERROR(
-        context->GetAttr("stochastic_rounding", &stochastic_rounding));
+    TF_RETURN_IF_ERROR(StepAttributes::Read(context));
     int num_slots;
     TF_RETURN_IF_ERROR(context->GetAttr("num_slots", &num_slots));
     if (num_slots == NumSlots(rule)) return absl::OkStatus();

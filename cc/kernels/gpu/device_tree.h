@@ -61,9 +61,7 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   batch->tree = (*tree)->view;
   batch->shape = (*tree)->shape;
   batch->weights = Data<T>(parameters.weights());
-  if (parameters.biases() != nullptr) {
-    batch->biases = Data<T>(*parameters.biases());
-  }
+  batch->biases = Data<T>(parameters.biases());
   batch->width = arguments.width;
   if (batch->width < 1 || batch->width > kMost) {
     return absl::InvalidArgumentError(

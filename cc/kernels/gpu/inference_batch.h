@@ -35,10 +35,7 @@ class InferenceBatch {
           "quantized weights are on the CPU only; keep them there");
     }
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree_));
-    if (arguments.root_log_probs != nullptr) {
-      batch.root_log_probs =
-          Data<const Accumulator<T>>(*arguments.root_log_probs);
-    }
+    batch.root_log_probs = Data<const Accumulator<T>>(arguments.root_log_probs);
     return absl::OkStatus();
   }
 

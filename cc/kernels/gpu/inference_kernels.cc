@@ -102,8 +102,7 @@ struct TopKOp : SigmoidAttributes {
     const BestClasses best = {in.batch.size, wanted.k, out.log_probs,
                               out.classes};
     // The bounds are float32: CheckFindBest refuses float64.
-    const float* bounds =
-        wanted.bounds == nullptr ? nullptr : Data<const float>(*wanted.bounds);
+    const float* bounds = Data<const float>(wanted.bounds);
     TF_RETURN_IF_ERROR(
         FindBest(context, best, {best.k, bounds, mask.ranks()}, &in));
     return StatusOf(

@@ -43,9 +43,7 @@ class LossBatch {
                        " on a GPU, but are ", ignored.size()));
     }
     batch.label_smoothing = attributes.label_smoothing;
-    if (arguments.smoothing_prior != nullptr) {
-      batch.smoothing_prior = Data<float>(*arguments.smoothing_prior);
-    }
+    batch.smoothing_prior = Data<float>(arguments.smoothing_prior);
     batch.num_ignored = static_cast<int>(ignored.size());
     std::copy(ignored.begin(), ignored.end(), batch.ignored);
     memory.logits_bytes = kMaxLogitsBytes;
@@ -132,9 +130,7 @@ struct KeptLoss {
     }
     batch = state->batch;
     batch.weights = Data<T>(parameters.weights());
-    if (parameters.biases() != nullptr) {
-      batch.biases = Data<T>(*parameters.biases());
-    }
+    batch.biases = Data<T>(parameters.biases());
     sizes = SizesOf(batch, state->logits_bytes);
     TF_RETURN_IF_ERROR(scratch.Allocate(context, sizes.scratch));
     memory = {state->memory.data(), scratch.data(), state->logits_bytes};

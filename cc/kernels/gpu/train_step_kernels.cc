@@ -52,7 +52,8 @@ struct TrainStepOp : GpuStepAttributes<TrainStepAttributes> {
     TF_RETURN_IF_ERROR(in.arguments.parameters.Write(context, kDataType<T>,
                                                      kDataType<A>, rule));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
-    TF_RETURN_IF_ERROR(in.arguments.ReadLossGrads(context, &loss_grads));
+    TF_RETURN_IF_ERROR(
+        ReadLossGrads(context, in.arguments.batch_shape, &loss_grads));
     TF_RETURN_IF_ERROR(ReadUpdate(context, in.arguments.parameters, &update));
     TF_RETURN_IF_ERROR(in.AllocateState(context));
     TF_RETURN_IF_ERROR(in.AllocateLoss(context, *this, &outputs));
