@@ -57,7 +57,7 @@ def test_a_state_serves_two_steps(name):
     check_two_steps(HERE, name)
 
 
-OTHERS = "but is that of one of"
+OTHERS = "but comes from a loss with"
 # What errors say, and states, as functions of a problem and its variables.
 REFUSED = [
     (

@@ -306,10 +306,10 @@ def check_states(place, name, dtype):
         )
 
     for message, call in {
-        r"but is that of one of \w+ weights of shape \[\d+,9\]": lambda: (
+        r"but comes from a loss with \w+ weights of shape \[\d+,9\]": lambda: (
             gradients(state(), **parameters(wider))
         ),
-        r"that of a loss of \w+ weights": lambda: gradients(
+        r"must come from a loss with \w+ weights": lambda: gradients(
             state(), dtype=other_dtype
         ),
         "without biases, but": lambda: gradients(state(), biases=[]),

@@ -126,11 +126,11 @@ absl::Status ReadLossState(OpKernelContext* context, StateOf kernels,
   const bool has_biases = parameters.biases() != nullptr;
   if (found.dtype != weights.dtype() || found.has_biases != has_biases ||
       found.weights_shape != weights.shape()) {
-    return Refuse(absl::StrCat("that of one of ",
-                               Describe(found.dtype, found.weights_shape,
-                                        found.has_biases)),
-                  absl::StrCat("of ", Describe(weights.dtype(), weights.shape(),
-                                               has_biases)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "state must come from a loss with ",
+        Describe(weights.dtype(), weights.shape(), has_biases),
+        ", but comes from a loss with ",
+        Describe(found.dtype, found.weights_shape, found.has_biases)));
   }
   TF_RETURN_IF_ERROR(ReadLossGrads(context, found.batch_shape, loss_grads));
   *state = &found;
