@@ -28,8 +28,7 @@
 #include "cc/core/tree/tree_view.h"
 #include "cc/core/update/update.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The element type of a tensor that is passed as const void*.
 #define TF_HSM_ENUMERATOR(T, ...) k_##T,
@@ -181,7 +180,6 @@ std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
                         const Accumulator<T>* loss_grads,
                         const DeviceUpdate<T>& update, void* stream);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_API_GPU_H_

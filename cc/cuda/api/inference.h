@@ -16,8 +16,7 @@
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/api/levels.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr int64_t kMaxTopK = 1024;
 
@@ -169,7 +168,6 @@ struct RootShares {
 };
 std::string ShareRoots(const RootShares& roots, void* stream);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_API_INFERENCE_H_

@@ -14,8 +14,7 @@
 
 #include "cc/core/tree/tree_view.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The order of groups and rows by level, in device memory. All pointers are
 // null if groups are numbered by level already.
@@ -40,7 +39,6 @@ Levels MakeLevels(const TreeView& tree, std::vector<int64_t>* numbers);
 // Returns the arrays of `numbers`, which is a device's copy of them.
 Places PlacesIn(const TreeView& tree, const int64_t* numbers);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_API_LEVELS_H_

@@ -14,8 +14,7 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/check/inference_check.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 class BestClassesCheck {
@@ -141,7 +140,6 @@ class BestClassesCheck {
   std::mt19937* rng_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_BEST_CLASSES_CHECK_H_

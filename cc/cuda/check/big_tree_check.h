@@ -16,8 +16,7 @@
 #include "cc/cuda/check/loss_case.h"
 #include "cc/cuda/device/convert.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The weight at an index, exact in every type: a multiple of 1/64.
 TF_HSM_HOST_DEVICE float HashedWeight(int64_t i) {
@@ -195,7 +194,6 @@ class BigTreeCheck {
   std::vector<A> grads_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_BIG_TREE_CHECK_H_

@@ -9,8 +9,7 @@
 
 #include "cc/cuda/check/check_support.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 using Rng = std::mt19937;
 
@@ -120,7 +119,6 @@ inline std::vector<CheckCase> GarbageCases(Rng* rng) {
   };
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_CASES_H_

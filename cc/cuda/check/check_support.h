@@ -19,8 +19,7 @@
 #include "cc/cuda/api/levels.h"
 #include "cc/cuda/device/device_array.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Trees of all kinds, one of a single class among them.
 inline OwnedTree MixedForest(std::mt19937* rng) {
@@ -250,7 +249,6 @@ double ToleranceOf(Precision precision, double width, double depth) {
          std::sqrt(depth);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_CHECK_SUPPORT_H_

@@ -12,8 +12,7 @@
 
 #include "cc/cuda/check/loss_case.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // A batch with memory and outputs of its own, in the tree of its case.
 class OwnBatch {
@@ -122,7 +121,6 @@ inline void CheckConcurrency(int64_t classes, int64_t size, int64_t width,
   check("two threads on one tree");
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_CONCURRENCY_CHECK_H_

@@ -15,8 +15,7 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/check/loss_check.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 class GarbageCheck {
@@ -158,7 +157,6 @@ class GarbageCheck {
   const std::vector<A> starts_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_GARBAGE_CHECK_H_

@@ -35,8 +35,7 @@
 #include "cc/cuda/check/top_k_check.h"
 #include "cc/cuda/check/update_check.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 template <typename T>
@@ -158,8 +157,7 @@ int RunChecks(bool lists, bool small, const std::string& only) {
 }
 
 }  // namespace
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 int main(int argc, char** argv) {
   using namespace tf_hsm::gpu;  // NOLINT

@@ -16,8 +16,7 @@
 #include "cc/cuda/check/check_support.h"
 #include "cc/cuda/device/convert.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 struct InferenceCase {
@@ -175,7 +174,6 @@ class InferenceCheck {
   const int64_t size_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_INFERENCE_CHECK_H_

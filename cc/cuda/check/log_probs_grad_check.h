@@ -11,8 +11,7 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/check/inference_check.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 class LogProbsGradCheck {
@@ -181,7 +180,6 @@ class LogProbsGradCheck {
   std::vector<A> nodes_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_LOG_PROBS_GRAD_CHECK_H_

@@ -15,8 +15,7 @@
 #include "cc/core/testing/reference.h"
 #include "cc/cuda/check/check_support.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 struct LossCase {
@@ -188,7 +187,6 @@ struct DeviceMemory {
   const Memory memory;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_LOSS_CASE_H_

@@ -12,8 +12,7 @@
 #include "cc/cuda/check/loss_case.h"
 #include "cc/cuda/check/plan_facts.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 class LossCheck {
@@ -165,7 +164,6 @@ inline void CheckFailures(std::mt19937* rng) {
 
 #endif
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_LOSS_CHECK_H_

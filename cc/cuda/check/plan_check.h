@@ -14,8 +14,7 @@
 
 #include "cc/cuda/check/plan_facts.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // A plan without a state around it, in host memory.
 class MadePlan {
@@ -286,7 +285,6 @@ inline void CheckRoom(std::mt19937* rng) {
   check(700, kHotTile * kRoot - 1, "less than a tile");
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_PLAN_CHECK_H_

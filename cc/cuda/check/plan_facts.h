@@ -12,8 +12,7 @@
 #include "cc/cuda/loss/loss_launcher.h"
 #include "cc/cuda/plan/plan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 struct PlanFacts {
   int64_t hot_examples = 0;
@@ -81,7 +80,6 @@ std::string MissingWork(const Batch<T>& batch, const Memory& memory,
   return missing;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_PLAN_FACTS_H_

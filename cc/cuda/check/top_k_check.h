@@ -13,8 +13,7 @@
 
 #include "cc/cuda/check/inference_check.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The same tree, whose classes stand in the reverse order.
 inline OwnedTree ReverseClasses(OwnedTree tree) {
@@ -221,7 +220,6 @@ inline void CheckLargeTopK(std::mt19937* rng) {
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_TOP_K_CHECK_H_

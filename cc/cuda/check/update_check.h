@@ -13,8 +13,7 @@
 #include "cc/cuda/check/loss_case.h"
 #include "cc/cuda/device/convert.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr double kDecays[2] = {0.03125, 0.0625};
 
@@ -201,7 +200,6 @@ inline void CheckRounding(int64_t classes, int64_t width, Precision precision) {
        good, "");
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_CHECK_UPDATE_CHECK_H_

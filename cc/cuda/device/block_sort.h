@@ -17,8 +17,7 @@
 #include <numeric>
 #endif
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Bits that hold every value in [0, count].
 inline int BitsFor(int64_t count) {
@@ -120,7 +119,6 @@ TF_HSM_DEVICE void ScanInBlock(const V* values, int64_t count, V* sums) {
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_BLOCK_SORT_H_

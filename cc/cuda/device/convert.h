@@ -16,8 +16,7 @@
 #include <cuda_fp16.h>
 #endif
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The element types whose products are summed in float32: all but double, for
 // which there are no tensor cores, no kernels at hot groups and no TopK. All
@@ -160,7 +159,6 @@ TF_HSM_DEVICE A Shift(A max) {
   return max == -static_cast<A>(INFINITY) ? A(0) : max;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_CONVERT_H_

@@ -42,8 +42,7 @@
 #define TF_HSM_NO_UNROLL
 #endif
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr int kWarp = 32;
 
@@ -362,7 +361,6 @@ TF_HSM_HOST_DEVICE int64_t RoundUp(int64_t a, int64_t b) {
   return CeilDivide(a, b) * b;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_DEVICE_H_

@@ -12,8 +12,7 @@
 
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 #ifdef __CUDACC__
 inline void CheckCuda(cudaError_t error, const char* what) {
@@ -176,7 +175,6 @@ class DeviceArray {
   DeviceBlock block_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_DEVICE_ARRAY_H_

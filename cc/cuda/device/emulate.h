@@ -37,8 +37,7 @@
 #include <string>
 #include <vector>
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace emulate {
 
 constexpr int kLanes = 32;
@@ -306,7 +305,6 @@ inline void Block::Enter() {
 }
 
 }  // namespace emulate
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_EMULATE_H_

@@ -12,8 +12,7 @@
 #include "cc/cuda/device/mma.h"
 #include "cc/cuda/device/sort_scan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // The errors of a launch, which it takes back.
@@ -287,8 +286,7 @@ void CheckAll() {
 }
 
 }  // namespace
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 int main() {
   tf_hsm::gpu::CheckAll();

@@ -7,8 +7,7 @@
 
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Launches a kernel with a thread for each of `count` numbers.
 template <typename... Parameters, typename... Arguments>
@@ -58,7 +57,6 @@ struct Launcher {
   DeviceLimits device = CurrentDevice();
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_LAUNCHER_H_

@@ -20,8 +20,7 @@
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // float32 rounded to tf32, to nearest, ties away from zero.
 TF_HSM_DEVICE uint32_t ToTf32(float value) {
@@ -175,7 +174,6 @@ void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 
 #endif
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_MMA_H_

@@ -19,8 +19,7 @@
 #include <vector>
 #endif
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 #ifndef __CUDACC__
 // Whether a call that needs so many bytes of scratch goes on; with a null
@@ -98,7 +97,6 @@ std::string ScanSums(void* scratch, int64_t* scratch_bytes, const V* values,
 #endif
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_DEVICE_SORT_SCAN_H_

@@ -5,8 +5,7 @@
 #include "cc/cuda/loss/loss_launcher.h"
 #include "cc/cuda/loss/rows.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 template <typename T>
@@ -92,5 +91,4 @@ std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
   TF_HSM_MAKE(Backward, T) TF_HSM_MAKE(ApplyUpdate, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

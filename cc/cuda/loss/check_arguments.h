@@ -10,8 +10,7 @@
 
 #include "cc/cuda/api/gpu.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 inline std::string CheckBetween(const char* name, int64_t value, int64_t low,
                                 int64_t high) {
@@ -49,7 +48,6 @@ inline std::string TooWide(int64_t width) {
          ", whose rows do not fit the shared memory of this device";
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_CHECK_ARGUMENTS_H_

@@ -11,8 +11,7 @@
 #include "cc/cuda/loss/large_forward.h"
 #include "cc/cuda/tile/product.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 bool UsesTensorCores(const Batch<T>& batch, const DeviceLimits& device) {
@@ -93,7 +92,6 @@ LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
   return shape;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_DISPATCH_H_

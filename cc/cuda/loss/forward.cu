@@ -8,8 +8,7 @@
 #include "cc/cuda/loss/loss_launcher.h"
 #include "cc/cuda/loss/path.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 TreeShape DescribeTree(const TreeView& tree) {
   TreeShape shape;
   std::vector<int64_t> depths(tree.num_groups), large(tree.num_groups);
@@ -107,5 +106,4 @@ const int64_t* NumTouchedRows(const Batch<T>& batch, const Memory& memory) {
   TF_HSM_MAKE(MaxTouchedRows, T) TF_HSM_MAKE(NumTouchedRows, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

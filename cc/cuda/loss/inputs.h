@@ -11,8 +11,7 @@
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/device/mma.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T, typename X>
 TF_HSM_KERNEL(kBlockThreads)
@@ -46,7 +45,6 @@ void PackInputs(const Launcher& launcher, const Batch<T>& batch,
   });
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_INPUTS_H_

@@ -11,8 +11,7 @@
 
 #include "cc/cuda/plan/plan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Starts to copy an object by as many threads, from thread `first` on, as it
 // has words of 8 bytes; zeros unless it is `wanted`.
@@ -88,7 +87,6 @@ class ItemStream {
   unsigned turn_ = 0;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_ITEM_STREAM_H_

@@ -29,8 +29,7 @@
 #include "cc/cuda/tile/product.h"
 #include "cc/cuda/tile/row_output.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The beginning of the shared memory of a block of the backward. A tile of
 // weights and one of x are behind it, whose place the rows of dW take later.
@@ -320,7 +319,6 @@ BackwardLarge(LargeArguments<typename Product::Weight> in,
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_LARGE_BACKWARD_H_

@@ -25,8 +25,7 @@
 
 #include "cc/cuda/loss/tile_softmax.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename Product>
 class LargeForward {
@@ -217,7 +216,6 @@ ForwardLarge(LargeArguments<typename Product::Weight> in, bool with_dx) {
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_LARGE_FORWARD_H_

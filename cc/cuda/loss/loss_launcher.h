@@ -12,8 +12,7 @@
 #include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/tile/node_sums.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Launches for a batch that CheckBatch has passed.
 template <typename T>
@@ -82,7 +81,6 @@ struct LossLauncher : Launcher {
   MemorySizes sizes;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_LOSS_LAUNCHER_H_

@@ -22,8 +22,7 @@
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/node_sums.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr int kPathThreads = 256;
 
@@ -271,7 +270,6 @@ WalkPaths(PathArguments<T> in) {
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_PATH_H_

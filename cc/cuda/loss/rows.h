@@ -15,8 +15,7 @@
 #include "cc/cuda/tile/node_sums.h"
 #include "cc/cuda/tile/row_output.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr int kRowThreads = 256;
 
@@ -182,7 +181,6 @@ MergeRows(RowArguments<T> in) {
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_ROWS_H_

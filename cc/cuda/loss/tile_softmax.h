@@ -10,8 +10,7 @@
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/product.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr int kMaxStages = 4;  // row tiles on their way or in use
 
@@ -179,7 +178,6 @@ class TileSoftmax {
   A* logits_ = nullptr;        // where the item's rows keep them; or null
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_TILE_SOFTMAX_H_

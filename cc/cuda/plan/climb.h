@@ -10,8 +10,7 @@
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // What the labels' kernels read.
 struct Labels {
@@ -71,7 +70,6 @@ TF_HSM_DEVICE int DepthOf(const TreeView& tree, const TreeShape& shape,
   return 0;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PLAN_CLIMB_H_

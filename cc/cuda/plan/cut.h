@@ -9,8 +9,7 @@
 #include "cc/cuda/plan/paths.h"
 #include "cc/cuda/plan/plan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Puts node n in its place. A node is hot here if it would be with room.
 TF_HSM_DEVICE void SortNode(const PlanTask& task, int64_t n) {
@@ -204,7 +203,6 @@ TF_HSM_DEVICE void ListItem(const DevicePlan& plan, ItemKind kind, int64_t i,
   items[i] = item;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PLAN_CUT_H_

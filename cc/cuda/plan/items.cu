@@ -6,8 +6,7 @@
 #include "cc/cuda/plan/one_block.h"
 #include "cc/cuda/plan/plan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 TF_HSM_KERNEL(kBlockThreads)
@@ -125,5 +124,4 @@ void ListBackward(const Bounds& bounds, const DevicePlan& plan,
              lists, bounds.merge_slots);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -8,8 +8,7 @@
 #include "cc/core/plan/plan.h"
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Arithmetic chose these numbers; docs/gpu.md says what was measured.
 constexpr int kTileRows = 32;
@@ -206,7 +205,6 @@ struct Cuts {
   }
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PLAN_NODE_H_

@@ -6,8 +6,7 @@
 #include "cc/cuda/plan/cut.h"
 #include "cc/cuda/plan/one_block.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 using Sort = BlockSort<kPlanThreads, kPlanKeys>;
@@ -57,5 +56,4 @@ void MakePlanInOneBlock(const PlanTask& task, void* stream) {
          BitsFor(task.labels.tree.num_groups));
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -9,8 +9,7 @@
 
 #include "cc/cuda/plan/paths.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr int kPlanThreads = 512;
 constexpr int kPlanKeys = 5;  // of a thread
@@ -25,7 +24,6 @@ inline bool FitsOneBlock(const TreeView& tree, int64_t size, int64_t nodes) {
 
 void MakePlanInOneBlock(const PlanTask& task, void* stream);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PLAN_ONE_BLOCK_H_

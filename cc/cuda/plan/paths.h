@@ -11,8 +11,7 @@
 #include "cc/cuda/plan/climb.h"
 #include "cc/cuda/plan/plan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Losses [size], of float or double.
 struct Losses {
@@ -161,7 +160,6 @@ TF_HSM_DEVICE void OpenNode(const PlanTask& task, int64_t t) {
   task.scratch.keys[t] = static_cast<uint64_t>(node.group);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PLAN_PATHS_H_

@@ -21,8 +21,7 @@
 #include "cc/cuda/plan/paths.h"
 #include "cc/cuda/plan/plan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 TF_HSM_KERNEL(kBlockThreads)
@@ -143,5 +142,4 @@ std::string MakePlan(const Batch<T>& batch, const Bounds& bounds,
 #define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(MakePlan, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

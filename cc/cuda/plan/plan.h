@@ -33,8 +33,7 @@
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/plan/node.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // What the device counted.
 struct Counts {
@@ -147,7 +146,6 @@ TF_HSM_DEVICE int64_t FindSum(const Sums* sums, int64_t Sums::* member,
   return low;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PLAN_PLAN_H_

@@ -10,8 +10,7 @@
 #include "cc/cuda/predict/examples.h"
 #include "cc/cuda/predict/log_sum.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 constexpr int kThreads = 128;
@@ -151,5 +150,4 @@ std::string ShareRoots(const RootShares& roots, void* stream) {
   return LaunchError();
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -17,8 +17,7 @@
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr uint64_t kNoKey = ~uint64_t{0};
 
@@ -130,7 +129,6 @@ class BestKeys {
   uint64_t worst_ = kNoKey;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PREDICT_BEST_KEYS_H_

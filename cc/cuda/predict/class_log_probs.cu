@@ -10,8 +10,7 @@
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 TF_HSM_KERNEL(kBlockThreads)
@@ -155,5 +154,4 @@ std::string ClassLogProbs(const Batch<T>& batch, const Levels& levels,
   TF_HSM_MAKE(ClassLogProbsBytes, T) TF_HSM_MAKE(ClassLogProbs, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

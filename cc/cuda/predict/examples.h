@@ -9,8 +9,7 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/launcher.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Bytes of an input.
 template <typename T>
@@ -55,7 +54,6 @@ inline std::string CheckSampling(const SampleArguments& arguments) {
          ", but must be at least 0 and above 0";
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PREDICT_EXAMPLES_H_

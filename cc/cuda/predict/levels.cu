@@ -4,8 +4,7 @@
 
 #include "cc/cuda/api/levels.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 Levels MakeLevels(const TreeView& tree, std::vector<int64_t>* numbers) {
   const int64_t groups = tree.num_groups;
@@ -52,5 +51,4 @@ Places PlacesIn(const TreeView& tree, const int64_t* numbers) {
           groups + 2 * tree.num_groups};
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

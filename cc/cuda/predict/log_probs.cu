@@ -16,8 +16,7 @@
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // The `groups` groups of a level, the first of them at `first_place`. One that
@@ -165,5 +164,4 @@ std::string LogProbs(const Batch<T>& batch, const Levels& levels, int64_t chunk,
   TF_HSM_MAKE(LogProbsBytes, T) TF_HSM_MAKE(LogProbs, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

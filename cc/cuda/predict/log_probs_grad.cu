@@ -11,8 +11,7 @@
 #include "cc/cuda/predict/row_product.h"
 #include "cc/cuda/tile/buffers.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // out [size, num_roots] of sums [size, num_groups].
@@ -141,5 +140,4 @@ std::string LogProbsGrad(const Batch<T>& batch, const Levels& levels,
   TF_HSM_MAKE(LogProbsGradBytes, T) TF_HSM_MAKE(LogProbsGrad, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -13,8 +13,7 @@
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The log-probability of a logit z is z - shift - log_sum.
 template <typename A>
@@ -96,7 +95,6 @@ TF_HSM_DEVICE LogSum<A> FindLogSum(const A* z, int64_t count, A* shared) {
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PREDICT_LOG_SUM_H_

@@ -8,8 +8,7 @@
 #include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/node_logits.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // `rows` are those of the weights: of a pinned tree one per group.
@@ -292,5 +291,4 @@ void MakeNodeLogits(const Launcher& launcher, const Batch<T>& batch,
   TF_HSM_MAKE(PackOperands, T) TF_HSM_MAKE(MakeNodeLogits, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -14,8 +14,7 @@
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/predict/places.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Whether an example opens a group whose node has the log-probability `bound`:
 // infinite where the node is not reached, or was opened before. NaN counts as
@@ -102,7 +101,6 @@ inline std::vector<RowRange> CutLevel(const std::vector<int64_t>& levels,
   return pieces;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PREDICT_NODE_LOGITS_H_

@@ -8,8 +8,7 @@
 #include "cc/cuda/api/levels.h"
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 TF_HSM_DEVICE int64_t GroupAt(const Places& in, int64_t place) {
   return in.groups == nullptr ? place : in.groups[place];
@@ -31,7 +30,6 @@ TF_HSM_DEVICE A StartOf(const TreeView& tree, const A* root_log_probs,
              : root_log_probs[example * tree.num_roots + place];
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PREDICT_PLACES_H_

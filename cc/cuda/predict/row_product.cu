@@ -4,8 +4,7 @@
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/predict/row_product.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // A block makes kExamples x kColumns numbers of dx at a time, from kRows rows
@@ -129,5 +128,4 @@ void MultiplyByRows(const Launcher& launcher, const Batch<T>& batch,
   TF_HSM_MAKE(PiecesOf, T) TF_HSM_MAKE(MultiplyByRows, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -8,8 +8,7 @@
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/launcher.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Into how many pieces the rows are cut, so that all processors have work.
 template <typename T>
@@ -22,7 +21,6 @@ void MultiplyByRows(const Launcher& launcher, const Batch<T>& batch,
                     const Accumulator<T>* dz, int64_t pieces,
                     Accumulator<T>* parts, Accumulator<T>* dx);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PREDICT_ROW_PRODUCT_H_

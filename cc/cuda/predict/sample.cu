@@ -19,8 +19,7 @@
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 constexpr int kThreads = 128;
@@ -229,5 +228,4 @@ std::string Sample(const Batch<T>& batch, const Levels& levels,
   TF_HSM_MAKE(SampleBytes, T) TF_HSM_MAKE(Sample, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

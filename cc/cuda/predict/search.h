@@ -13,8 +13,7 @@
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/predict/places.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Which classes a search may find, by a sorted list of their ranks: the classes
 // below a row are an interval of ranks, as on the CPU
@@ -97,7 +96,6 @@ void PickNodes(const Launcher& launcher, const SearchBuffers& search,
 void WriteBest(const Launcher& launcher, const SearchBuffers& search,
                float* log_probs, int64_t* classes);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PREDICT_SEARCH_H_

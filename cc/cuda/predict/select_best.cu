@@ -6,8 +6,7 @@
 #include "cc/cuda/predict/best_keys.h"
 #include "cc/cuda/predict/search.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // What classes must be as probable as, where the k-th best has `found`.
@@ -170,5 +169,4 @@ void WriteBest(const Launcher& launcher, const SearchBuffers& search,
              log_probs, classes);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -32,8 +32,7 @@
 #include "cc/cuda/predict/search.h"
 #include "cc/cuda/tile/buffers.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 struct OpenArguments {
@@ -295,5 +294,4 @@ std::string TopK(const Batch<T>& batch, const Levels& levels,
   TF_HSM_MAKE(FitSearch, T) TF_HSM_MAKE(TopKBytes, T) TF_HSM_MAKE(TopK, T)
 TF_HSM_FLOAT_SUM_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -11,8 +11,7 @@
 #include "cc/cuda/plan/plan.h"
 #include "cc/cuda/tile/tile.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // What the kernels of large groups make gradients of logits from: a few numbers
 // for each example and large group on its path, side by side, so that a block
@@ -234,7 +233,6 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   return sizes;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_BUFFERS_H_

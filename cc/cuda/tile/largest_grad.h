@@ -9,8 +9,7 @@
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // By all threads of a block; 1 if all are 0. No less than 1e-30, so that a
 // scale divided by it is finite. `shared` has a number per warp, which the
@@ -32,7 +31,6 @@ TF_HSM_DEVICE A LargestGrad(const A* loss_grads, const int32_t* order,
   return most > 0 ? Max(most, A(1e-30)) : A(1);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_LARGEST_GRAD_H_

@@ -9,8 +9,7 @@
 #include "cc/cuda/device/mma.h"
 #include "cc/cuda/tile/parts.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // How T enters a matrix instruction.
 template <typename T>
@@ -243,7 +242,6 @@ class MmaProduct {
   float sums_[4][4][4];
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_MMA_PRODUCT_H_

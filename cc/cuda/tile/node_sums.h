@@ -24,8 +24,7 @@
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/row_span.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 struct NodeSumArguments {
@@ -184,7 +183,6 @@ TF_HSM_DEVICE void SubtractShares(const Buffers<T>& from, int64_t n,
   Team<threads>::Sync();
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_NODE_SUMS_H_

@@ -6,8 +6,7 @@
 
 #include "cc/cuda/tile/tile.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Numbers between the rows of a tile of logits or coefficients in shared
 // memory.
@@ -32,7 +31,6 @@ static_assert(kTile == 1 << 5, "kWhole has one part");
 // Weights come as they are stored, inputs as Product::Input.
 enum class Source { kWeights, kInputs };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_PARTS_H_

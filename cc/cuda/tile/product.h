@@ -18,8 +18,7 @@
 #include "cc/cuda/tile/mma_product.h"
 #include "cc/cuda/tile/simt_product.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // What coefficients in [-1, 1] are multiplied by before they are rounded to T:
 // half has no small numbers to speak of.
@@ -32,7 +31,6 @@ struct CoefficientScale<MmaProduct<half>> {
   static constexpr float value = 16384;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_PRODUCT_H_

@@ -11,8 +11,7 @@
 #include "cc/cuda/tile/row_span.h"
 #include "cc/cuda/tile/row_update.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename T>
 struct RowOutput {
@@ -111,7 +110,6 @@ TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
   });
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_ROW_OUTPUT_H_

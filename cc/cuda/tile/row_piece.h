@@ -11,8 +11,7 @@
 #include "cc/core/update/random_bits.h"
 #include "cc/cuda/device/convert.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename V, int length>
 struct alignas(length * sizeof(V) < 16 ? length * sizeof(V) : 16) Neighbours {
@@ -84,7 +83,6 @@ TF_HSM_DEVICE Piece* InPieces(V* numbers) {
   return reinterpret_cast<Piece*>(numbers);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_ROW_PIECE_H_

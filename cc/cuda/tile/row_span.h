@@ -12,8 +12,7 @@
 
 #include "cc/cuda/device/device.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename A>
 struct RowSpan {
@@ -73,7 +72,6 @@ class RowCursor {
   const int rows_, columns_, step_, width_, gap_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_ROW_SPAN_H_

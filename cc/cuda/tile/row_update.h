@@ -19,8 +19,7 @@
 #include "cc/cuda/tile/row_piece.h"
 #include "cc/cuda/tile/row_span.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // What a RuleStep computes with.
 template <typename A>
@@ -226,7 +225,6 @@ class RowUpdate {
   const uint64_t seed_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_

@@ -5,8 +5,7 @@
 
 #include "cc/cuda/tile/parts.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Exact products of the stored values, in T's accumulator.
 template <typename T>
@@ -128,7 +127,6 @@ class SimtProduct {
   A sums_[2][kTile];
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_SIMT_PRODUCT_H_

@@ -15,8 +15,7 @@
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/plan/plan.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 constexpr int kTileThreads = 256;
 constexpr int kTile = 32;  // rows of a tile
@@ -119,7 +118,6 @@ TF_HSM_DEVICE Four<T> LoadFour(const T* from) {
   return *reinterpret_cast<const Four<T>*>(from);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_TILE_TILE_H_

@@ -7,8 +7,7 @@
 #include "xla/stream_executor/stream.h"
 #include "xla/stream_executor/stream_executor.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 using stream_executor::DeviceAddressBase;
@@ -88,5 +87,4 @@ absl::Status StreamMoment::CopyFromDevice(OpKernelContext* context,
   return FindStream(context)->parent()->SynchronousMemcpy(to, address, bytes);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -15,8 +15,7 @@ namespace stream_executor {
 class Event;
 }  // namespace stream_executor
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Internal error on a GPU whose device context has no stream, as TensorFlow's
 // plug-in devices may have it: the kernels launch nothing there.
@@ -65,7 +64,6 @@ class StreamMoment {
   std::unique_ptr<stream_executor::Event> event_;  // null on a CPU
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_KERNELS_GPU_DEVICE_H_

@@ -13,8 +13,7 @@
 #include "cc/kernels/gpu/tree_checks.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 constexpr int kNumArrays = 7;
@@ -155,5 +154,4 @@ absl::Status FindDeviceTree(OpKernelContext* context, const TreeView& host,
   return trees->Find(context, host, tree);
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -27,8 +27,7 @@
 #include "cc/kernels/gpu/device.h"
 #include "tensorflow/core/platform/tensor_float_32_utils.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 struct DeviceTree {
   TreeView view;  // of device memory
@@ -85,7 +84,6 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   return absl::OkStatus();
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_

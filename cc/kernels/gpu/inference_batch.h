@@ -13,8 +13,7 @@
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The most bytes of scratch, unless one example alone needs more.
 #ifdef TF_HSM_EMULATED
@@ -60,7 +59,6 @@ class InferenceBatch {
   std::shared_ptr<const DeviceTree> tree_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_KERNELS_GPU_INFERENCE_BATCH_H_

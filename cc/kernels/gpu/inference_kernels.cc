@@ -13,8 +13,7 @@
 #include "cc/kernels/gpu/inference_batch.h"
 #include "cc/kernels/gpu/register.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // Whether FindBest can find `k` classes, which is what the argument `name` asks
@@ -218,5 +217,4 @@ const KernelRegistration<SampleOp> sample(
                          "top_p"}));
 
 }  // namespace
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

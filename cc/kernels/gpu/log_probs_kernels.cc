@@ -10,8 +10,7 @@
 #include "cc/kernels/gpu/inference_batch.h"
 #include "cc/kernels/gpu/register.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 template <typename T>
@@ -109,5 +108,4 @@ const KernelRegistration<ClassLogProbsOp> class_log_probs(
     InferenceHostMemory({"group_parents", "class_rows", "row_groups"}));
 
 }  // namespace
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -17,8 +17,7 @@
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The most bytes of logits that stay for the backward.
 constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
@@ -145,7 +144,6 @@ struct KeptLoss {
   DeviceMemory scratch;  // of memory.scratch
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_KERNELS_GPU_LOSS_BATCH_H_

@@ -12,8 +12,7 @@
 #include "cc/kernels/gpu/loss_batch.h"
 #include "cc/kernels/gpu/register.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 template <typename T>
@@ -74,5 +73,4 @@ const KernelRegistration<LossOp> loss(kGpu, "TfHsmLoss", LossHostMemory());
 const KernelRegistration<LossGradOp> loss_grad(kGpu, "TfHsmLossGrad");
 
 }  // namespace
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

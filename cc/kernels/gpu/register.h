@@ -7,8 +7,7 @@
 
 #include "cc/kernels/common/register.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // A GPU; under TF_HSM_EMULATED the CPU, with a label that the tests ask for.
 #ifdef TF_HSM_EMULATED
@@ -32,7 +31,6 @@ inline std::vector<const char*> InferenceHostMemory(
   return more;
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_KERNELS_GPU_REGISTER_H_

@@ -9,8 +9,7 @@
 #include "cc/kernels/gpu/loss_batch.h"
 #include "cc/kernels/gpu/register.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // StepAttributes of a step on a GPU.
@@ -101,5 +100,4 @@ const KernelRegistration<LossStepOp> loss_step(kGpu, "TfHsmLossStep",
                                                {"moved"});
 
 }  // namespace
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

@@ -5,8 +5,7 @@
 
 #include "cc/core/tree/tree_walk.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 namespace {
 
 // Whether all rows are labels, rows of inner nodes included.
@@ -183,5 +182,4 @@ void FindArraysAbove(TreeView* tree, ArraysAbove* arrays) {
   tree->class_ranks = arrays->class_ranks.data();
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

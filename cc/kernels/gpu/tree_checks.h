@@ -9,8 +9,7 @@
 
 #include "cc/core/tree/tree_view.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Checks that the arrays that walks up take do not contradict each other.
 // Returns an empty string, or a sentence that names an array, a position and
@@ -29,7 +28,6 @@ struct ArraysAbove {
 // checked, and points `tree` at them.
 void FindArraysAbove(TreeView* tree, ArraysAbove* arrays);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_KERNELS_GPU_TREE_CHECKS_H_

@@ -9,8 +9,7 @@
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/row_output.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // No block has more bytes of shared memory. With tensor cores two are on a
 // multiprocessor of sm_80 and of sm_90.
@@ -29,7 +28,6 @@ void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,
                        const LaunchShape& shape, const float* loss_grads,
                        const RowOutput<T>& out, void* stream);
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_H_

@@ -5,8 +5,7 @@
 #include "cc/cuda/loss/hot/hot_launch.h"
 #include "cc/cuda/loss/hot/hot_sums.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename Product>
 TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
@@ -46,5 +45,4 @@ void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,
 #define TF_HSM_INSTANTIATE(T) TF_HSM_MAKE(LaunchHotBackward, T)
 TF_HSM_FLOAT_SUM_TYPES(TF_HSM_INSTANTIATE)
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu

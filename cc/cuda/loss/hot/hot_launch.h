@@ -9,8 +9,7 @@
 #include "cc/cuda/loss/hot/hot_load.h"
 #include "cc/cuda/loss/hot/wide_product.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // The slabs of the sums, an eighth of which is whole fragments of WideMma.
 template <typename Product>
@@ -56,7 +55,6 @@ void WithHotSums(const Batch<T>& batch, const Buffers<T>& buffers,
                                  HotSlabs<WideMma<T>>(batch.width)));
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_LAUNCH_H_

@@ -9,8 +9,7 @@
 #include "cc/cuda/loss/hot/hot_product.h"
 #include "cc/cuda/tile/buffers.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename Product>
 struct HotArguments {
@@ -70,7 +69,6 @@ TF_HSM_DEVICE void LoadPanel(const U* from, int64_t width, int rows,
   copy(std::integral_constant<int, 0>());
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_LOAD_H_

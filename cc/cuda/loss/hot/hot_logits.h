@@ -20,8 +20,7 @@
 
 #include "cc/cuda/loss/hot/hot_load.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename Product>
 class HotLogitsOf {
@@ -241,7 +240,6 @@ HotLogits(HotArguments<Product> in) {
   }
 }
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_LOGITS_H_

@@ -21,8 +21,7 @@
 #include "cc/cuda/tile/product.h"
 #include "cc/cuda/tile/row_piece.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // Products in float32 of the stored values as they are.
 template <typename T>
@@ -213,7 +212,6 @@ class HotMma {
   float sums_[4][4][4];
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_

@@ -29,8 +29,7 @@
 #include "cc/cuda/tile/row_output.h"
 #include "cc/cuda/tile/tile.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 template <typename Product, bool backward>
 class HotSums {
@@ -379,7 +378,6 @@ class HotSums {
   Product product_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_SUMS_H_

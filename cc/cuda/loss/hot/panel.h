@@ -11,8 +11,7 @@
 #include "cc/cuda/device/mma.h"
 #include "cc/cuda/tile/mma_product.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 enum class Depth { kInside, kOutside };
 
@@ -77,7 +76,6 @@ class Fragments {
   const T* from_;
 };
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_PANEL_H_

@@ -11,8 +11,7 @@
 #include "cc/cuda/loss/hot/panel.h"
 #include "cc/cuda/tile/product.h"
 
-namespace tf_hsm {
-namespace gpu {
+namespace tf_hsm::gpu {
 
 // As HotMma, b with k outside. Each of eight warps has all 64 i and an eighth
 // of the columns of a slab, up to 40.
@@ -140,7 +139,6 @@ class WideMma {
 template <>
 struct CoefficientScale<WideMma<half>> : CoefficientScale<MmaProduct<half>> {};
 
-}  // namespace gpu
-}  // namespace tf_hsm
+}  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_HOT_WIDE_PRODUCT_H_
