@@ -121,10 +121,7 @@ std::string ClassLogProbs(const GroupScorer<T>& scorer, const int64_t* classes,
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                          \
-  template std::string ClassLogProbs(const GroupScorer<T>&, const int64_t*, \
-                                     int64_t, Accumulator<T>*);
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(ClassLogProbs, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

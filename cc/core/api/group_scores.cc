@@ -94,11 +94,7 @@ std::string Score(
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                      \
-  template std::string Score(                           \
-      const GroupScorer<T>&, const std::vector<Visit>&, \
-      const std::function<void(int64_t, const Accumulator<T>*)>&);
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(Score, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -58,16 +58,11 @@ void PackSums(const Bags<A>& bags, const X* x, int64_t width,
   });
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                     \
-  template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
-                           const Parallel&, float*);                   \
-  template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
-                           const Parallel&, double*);                  \
-  template void PackSums(const Bags<float>&, const T*, int64_t,        \
-                         const Parallel&, float*);                     \
-  template void PackSums(const Bags<double>&, const T*, int64_t,       \
-                         const Parallel&, double*);
+#define TF_HSM_INSTANTIATE(T, ...)                                \
+  template decltype(PackInputs<T, float>) PackInputs<T, float>;   \
+  template decltype(PackInputs<T, double>) PackInputs<T, double>; \
+  template decltype(PackSums<T, float>) PackSums<T, float>;       \
+  template decltype(PackSums<T, double>) PackSums<T, double>;
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -101,11 +101,7 @@ void LabelTreeForward(const LabelPlan& plan, const Problem<T>& problem,
   });
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                       \
-  template void LabelTreeForward(const LabelPlan&, const Problem<T>&,    \
-                                 const KernelTable<T>&, const Parallel&, \
-                                 const LabelTreeOutputs<T>&);
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(LabelTreeForward, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -272,14 +272,8 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
   }
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                           \
-  template void LogProbs(const GroupScorer<T>&, const std::vector<int64_t>&, \
-                         const AllLogProbs<Accumulator<T>>&);                \
-  template void LogProbsGrad(                                                \
-      const GroupScorer<T>&, const std::vector<int64_t>&,                    \
-      const AllLogProbs<const Accumulator<T>>&, const Accumulator<T>*,       \
-      Accumulator<T>*, Accumulator<T>*, Accumulator<T>*);
+#define TF_HSM_INSTANTIATE(T, ...) \
+  TF_HSM_MAKE(LogProbs, T) TF_HSM_MAKE(LogProbsGrad, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

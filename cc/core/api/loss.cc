@@ -310,20 +310,12 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
   RunBackward(after, problem, table, parallel, arguments);
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                           \
-  template void Forward(const Problem<T>&, const KernelTable<T>&,            \
-                        const Parallel&, const ForwardOutputs<T>&);          \
-  template void Backward(const Problem<T>&, const KernelTable<T>&,           \
-                         const Parallel&, const BackwardArguments<T>&);      \
-  template void LossInChunks(const Problem<T>&, const KernelTable<T>&,       \
-                             const Parallel&, const ForwardOutputs<T>&,      \
-                             const BackwardArguments<T>&, int64_t,           \
-                             Accumulator<T>*, GradientSums<Accumulator<T>>); \
-  template class StepMemory<T>;                                              \
-  template void TrainStep(const Problem<T>&, const KernelTable<T>&,          \
-                          const Parallel&, const ForwardOutputs<T>&,         \
-                          const BackwardArguments<T>&);
+#define TF_HSM_INSTANTIATE(T, ...) \
+  TF_HSM_MAKE(Forward, T)          \
+  TF_HSM_MAKE(Backward, T)         \
+  TF_HSM_MAKE(LossInChunks, T)     \
+  template class StepMemory<T>;    \
+  TF_HSM_MAKE(TrainStep, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -205,10 +205,7 @@ std::string Sample(const GroupScorer<T>& scorer, const SampleOptions& options,
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                         \
-  template std::string Sample(const GroupScorer<T>&, const SampleOptions&, \
-                              int64_t*);
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(Sample, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -201,13 +201,7 @@ std::string FindBestClasses(
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                     \
-  template std::string FindBestClasses(                                \
-      const GroupScorer<T>&, const SearchOptions&,                     \
-      const std::function<void(int64_t,                                \
-                               const SearchResult<Accumulator<T>>&)>&, \
-      const Accumulator<T>*);
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(FindBestClasses, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -49,11 +49,8 @@ void ReserveSparseUpdate(int64_t width) {
   KernelTableFor<T>(ActiveIsa(nullptr)).reserve_rows(width);
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                       \
-  template void SparseUpdate(const Update<T>&, const SparseGradient<T>&, \
-                             const Parallel&);                           \
-  template void ReserveSparseUpdate<T>(int64_t);
+#define TF_HSM_INSTANTIATE(T, ...) \
+  TF_HSM_MAKE(SparseUpdate, T) TF_HSM_MAKE(ReserveSparseUpdate, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -30,6 +30,9 @@ struct half {
   X(half, Eigen::half, "half")             \
   X(double, double, "double")
 
+// Makes the template `function`, declared in a header, for an element type.
+#define TF_HSM_MAKE(function, T) template decltype(function<T>) function<T>;
+
 // The type in which products of T are summed.
 template <typename T>
 struct AccumulatorOf {

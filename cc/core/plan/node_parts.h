@@ -18,7 +18,7 @@
 
 namespace tf_hsm {
 
-// AddNodes (plan.h), the walk in parts of at least so many examples.
+// The walk of MakePlan (plan.h), in parts of at least so many examples.
 class NodeParts {
  public:
   // Fewer are not worth a part of their own.

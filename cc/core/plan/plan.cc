@@ -71,7 +71,10 @@ std::string SortByGroup(Plan* plan) {
 std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
                      const std::vector<int64_t>& ignored, Plan* plan) {
   const std::string error = SortExamples(tree, labels, batch, ignored, plan);
-  return error.empty() ? AddNodes(tree, labels, plan) : error;
+  if (!error.empty()) return error;
+  NodeParts parts(tree, labels, plan);
+  for (int64_t i = 0; i < parts.count(); ++i) parts.Make(i);
+  return parts.Finish(Serial);
 }
 
 std::string SortExamples(const TreeView& tree, const int64_t* labels,
@@ -104,12 +107,6 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
   plan->span = kBlockExamples *
                std::clamp<int64_t>(blocks / kManySpans, 1, kMaxSpanBlocks);
   return "";
-}
-
-std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
-  NodeParts parts(tree, labels, plan);
-  for (int64_t i = 0; i < parts.count(); ++i) parts.Make(i);
-  return parts.Finish(Serial);
 }
 
 std::string FinishPlan(Plan* plan) {

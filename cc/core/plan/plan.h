@@ -96,13 +96,11 @@ struct Plan {
 std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
                      const std::vector<int64_t>& ignored, Plan* plan);
 
-// MakePlan in two parts: `order` alone, of a new plan, and the rest.
+// MakePlan in parts: `order` alone, of a new plan; then the nodes, on several
+// threads (node_parts.h); then what follows from these.
 std::string SortExamples(const TreeView& tree, const int64_t* labels,
                          int64_t batch, const std::vector<int64_t>& ignored,
                          Plan* plan);
-std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan);
-
-// What AddNodes does when the plan has its nodes (node_parts.h).
 std::string FinishPlan(Plan* plan);
 
 // Calls use(at, target) for the sorted examples [begin, end) of a node of the

@@ -12,9 +12,7 @@ const KernelTable<T>& KernelTableFor(Isa isa) {
   __builtin_unreachable();
 }
 
-#define TF_HSM_INSTANTIATE(T, ...) \
-  template const KernelTable<T>& KernelTableFor(Isa);
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(KernelTableFor, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -48,9 +48,8 @@ const KernelTable<T>& Table() {
   }
 }
 
-#define TF_HSM_INSTANTIATE(T, ...) template const KernelTable<T>& Table();
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(Table, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
-#undef TF_HSM_INSTANTIATE
 
 }  // namespace TF_HSM_ISA
 }  // namespace tf_hsm

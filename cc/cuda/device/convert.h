@@ -25,9 +25,6 @@ namespace tf_hsm::gpu {
 template <typename T>
 constexpr bool kSumsInFloat = std::is_same_v<Accumulator<T>, float>;
 
-// Makes the template `function`, declared in a header, for an element type.
-#define TF_HSM_MAKE(function, T) template decltype(function<T>) function<T>;
-
 TF_HSM_HOST_DEVICE uint32_t FloatBits(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));
