@@ -131,22 +131,11 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
 
 // Makes all rows labels, of inner nodes too, in depth-first order.
 void LabelRows(OwnedTree* tree) {
-  const int64_t rows = tree->row_groups.size();
-  std::vector<int64_t> open;  // rows, the next one last
-  auto push = [&](int64_t group) {
-    for (int64_t row = tree->offsets[group + 1]; row > tree->offsets[group];) {
-      open.push_back(--row);
-    }
-  };
-  for (int64_t group = tree->parents.size(); group-- > 0;) {
-    if (tree->parents[group] < 0) push(group);
-  }
-  tree->ranks.assign(rows, 0);
-  for (int64_t place = 0; !open.empty(); ++place) {
-    const int64_t row = open.back();
-    open.pop_back();
-    tree->ranks[row] = place;
-    if (tree->row_below[row] >= 0) push(tree->row_below[row]);
+  const std::vector<int64_t> order = tree->DepthFirst();
+  const int64_t rows = order.size();
+  tree->ranks.resize(rows);
+  for (int64_t place = 0; place < rows; ++place) {
+    tree->ranks[order[place]] = place;
   }
   tree->class_rows.resize(rows);
   std::iota(tree->class_rows.begin(), tree->class_rows.end(), 0);

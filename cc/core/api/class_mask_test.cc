@@ -50,10 +50,8 @@ void CheckOpened(std::mt19937* rng) {
       std::vector<bool> is_above(tree.num_groups);
       for (int64_t c = 0; c < tree.num_classes; ++c) {
         if (!owned.Has(i, tree.class_ranks[c])) continue;
-        for (int64_t row = tree.class_rows[c]; row >= 0;
-             row = tree.group_parents[tree.row_groups[row]]) {
+        for (int64_t row : PathOf(tree, c))
           is_above[tree.row_groups[row]] = true;
-        }
       }
       needed += std::count(is_above.begin(), is_above.end(), true);
     }

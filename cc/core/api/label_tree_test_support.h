@@ -102,28 +102,20 @@ LabelResults<T> RunLabelTree(const LabelSets<T>& in, const LabelPlan& plan,
   return out;
 }
 
-// The reference: the losses, and the gradients of their sum (dx, of which each
-// is multiplied by its grad if `scales_dx`) and of that of grad * loss.
-struct LabelReference {
-  std::vector<double> loss, dx, dw, db;
-};
-
+// ReferenceBatch of a label tree, which does not tell the touched rows.
 template <typename T>
-LabelReference ReferenceLabelTree(const LabelSets<T>& in, bool scales_dx) {
+ReferenceSums ReferenceLabelTree(const LabelSets<T>& in, bool scales_dx) {
   const TreeView tree = in.owned.view();
   const std::vector<double> w = ToDoubles(in.w), b = ToDoubles(in.b);
   const std::vector<double> x = ToDoubles(in.x);
-  LabelReference want;
-  want.dx.resize(x.size());
-  want.dw.resize(w.size());
-  want.db.resize(tree.num_rows);
+  ReferenceSums want(tree, in.width, in.size);
   for (int64_t i = 0; i < in.size; ++i) {
     const double* xi = x.data() + i * in.width;
     const std::vector<int64_t> labels = in.LabelsOf(i);
-    want.loss.push_back(
+    want.loss[i] =
         ReferenceLabelLoss(tree, in.width, w.data(), DataOrNull(b), xi, labels,
                            scales_dx ? in.grads[i] : 1,
-                           want.dx.data() + i * in.width, nullptr, nullptr));
+                           want.dx.data() + i * in.width, nullptr, nullptr);
     ReferenceLabelLoss(tree, in.width, w.data(), DataOrNull(b), xi, labels,
                        in.grads[i], nullptr, want.dw.data(), want.db.data());
   }
@@ -175,7 +167,7 @@ void CheckLabelTree(const Case& c, int64_t count, Isa isa,
              SameState(states[0], states[1]),
          name + ": the order of items changes the bits");
 
-  const LabelReference want = ReferenceLabelTree(in, /*scales_dx=*/steps);
+  const ReferenceSums want = ReferenceLabelTree(in, /*scales_dx=*/steps);
   std::vector<int64_t> rows;
   const std::vector<bool> touched = TouchedBy(plan, tree, name, &rows);
   // A logit sums `width` products below 1/2.

@@ -21,8 +21,7 @@ namespace {
 template <typename T>
 void CheckInfinite(Isa isa, std::mt19937* rng) {
   const int64_t batch = 40, width = 40;
-  OwnedTree owned;
-  while (owned.row_groups.size() < 48) owned = RandomTree(1, 300, 0, rng);
+  const OwnedTree owned = FlatTree(201);
   const TreeView tree = owned.view();
   std::vector<T> w = Draw<T>(tree.num_rows * width, 32, rng);
   std::vector<float> x(batch * width, 1);
@@ -44,8 +43,7 @@ void CheckInfinite(Isa isa, std::mt19937* rng) {
 template <typename T>
 void CheckDigits(Isa isa, std::mt19937* rng) {
   const int64_t batch = 40, width = 40;
-  OwnedTree owned;
-  while (owned.row_groups.size() < 48) owned = RandomTree(1, 100, 0, rng);
+  const OwnedTree owned = FlatTree(75);
   const TreeView tree = owned.view();
   const T zero = FromDouble<T>(0);
   std::vector<T> w(tree.num_rows * width, zero);

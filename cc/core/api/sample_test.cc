@@ -67,6 +67,7 @@ std::vector<double> WantedShares(const A* values, int64_t num_classes,
     total += shares.back();
   }
   for (double& share : shares) share /= total;
+  classes->resize(shares.size());
   return shares;
 }
 
@@ -116,13 +117,8 @@ void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
         shares = WantedShares(values.data() + example * tree.num_classes,
                               tree.num_classes, options, &classes);
       }
-      const int64_t place =
-          std::find(classes.begin(), classes.begin() + shares.size(),
-                    got[index]) -
-          classes.begin();
-      shares.push_back(0);  // of what cannot be drawn
-      miss = MissOf(shares, place, uniform.At(index, 0));
-      shares.pop_back();
+      const auto at = std::find(classes.begin(), classes.end(), got[index]);
+      miss = MissOf(shares, at - classes.begin(), uniform.At(index, 0));
     } else {
       miss = MissOfDraw(tree, log_probs.data() + example * tree.num_rows,
                         shares_of_roots[example], uniform, index, got[index]);
@@ -135,22 +131,20 @@ void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
 bool IsBest(const TreeView& tree, const double* log_probs, int64_t label,
             bool of_classes) {
   constexpr double kRounding = 1e-5;
-  int64_t row = tree.class_rows[label];
   if (of_classes) {
     for (int64_t c = 0; c < tree.num_classes; ++c) {
-      if (log_probs[tree.class_rows[c]] > log_probs[row] + kRounding) {
+      if (log_probs[tree.class_rows[c]] >
+          log_probs[tree.class_rows[label]] + kRounding) {
         return false;
       }
     }
     return true;
   }
-  while (row >= 0) {
-    const int64_t group = tree.row_groups[row];
+  for (int64_t row : PathOf(tree, label)) {
+    const int64_t* offsets = tree.group_offsets + tree.row_groups[row];
     const double best =
-        *std::max_element(log_probs + tree.group_offsets[group],
-                          log_probs + tree.group_offsets[group + 1]);
+        *std::max_element(log_probs + offsets[0], log_probs + offsets[1]);
     if (best > log_probs[row] + kRounding) return false;
-    row = tree.group_parents[group];
   }
   return true;
 }

@@ -103,8 +103,7 @@ inline std::vector<int64_t> SpansOf(const TreeView& tree) {
   }
   for (int64_t c = 0; c < tree.num_classes; ++c) {
     const int64_t rank = tree.class_ranks[c];
-    for (int64_t row = tree.class_rows[c]; row >= 0;
-         row = tree.group_parents[tree.row_groups[row]]) {
+    for (int64_t row : PathOf(tree, c)) {
       spans[2 * row] = std::min(spans[2 * row], rank);
       spans[2 * row + 1] = std::max(spans[2 * row + 1], rank + 1);
     }

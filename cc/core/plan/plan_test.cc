@@ -27,13 +27,9 @@ std::map<int64_t, Pass> PassesOf(const TreeView& tree, const Plan& plan,
                                  const std::vector<int64_t>& labels) {
   std::map<int64_t, Pass> passes;
   for (int64_t at = 0; at < plan.num_examples(); ++at) {
-    std::vector<int64_t> path;
-    for (int64_t row = tree.class_rows[labels[plan.order[at]]]; row >= 0;) {
-      path.push_back(tree.row_groups[row]);
-      row = tree.group_parents[path.back()];
-    }
+    const auto path = PathOf(tree, labels[plan.order[at]]);
     for (size_t i = 0; i < path.size(); ++i) {
-      Pass& pass = passes[path[i]];
+      Pass& pass = passes[tree.row_groups[path[i]]];
       if (pass.first < 0) {
         pass.first = at;
       } else {

@@ -16,9 +16,10 @@
 namespace tf_hsm {
 
 // How far u in [0, 1) lies outside the share of `index`; not positive if it
-// lies inside. The shares sum to 1.
-inline double MissOf(const std::vector<double>& shares, int64_t index,
+// lies inside. The shares sum to 1. 1 for no share.
+inline double MissOf(const std::vector<double>& shares, size_t index,
                      double u) {
+  if (index >= shares.size()) return 1;
   const double before =
       std::accumulate(shares.begin(), shares.begin() + index, 0.0);
   return std::max(before - u, u - before - shares[index]);
@@ -44,11 +45,7 @@ inline double MissOfDraw(const TreeView& tree, const double* log_probs,
                          const std::vector<double>& root_shares,
                          const Uniform& uniform, int64_t draw, int64_t label) {
   if (label < 0 || label >= tree.num_classes) return 1;
-  std::vector<int64_t> path;  // from the leaf's row up
-  for (int64_t row = tree.class_rows[label]; row >= 0;
-       row = tree.group_parents[tree.row_groups[row]]) {
-    path.push_back(row);
-  }
+  std::vector<int64_t> path = PathOf(tree, label);
   double miss = 0, above = 0;
   uint64_t level = 0;
   if (!root_shares.empty()) {

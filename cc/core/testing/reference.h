@@ -139,13 +139,11 @@ inline ReferenceSums ReferenceBatch(
     ReferenceLoss(tree, width, w.data(), DataOrNull(b), own, labels[i],
                   scales_dx ? grads[i] : 1, sums.dx.data() + i * width, nullptr,
                   nullptr, options);
-    for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
-      const int64_t group = tree.row_groups[row];
-      for (int64_t r = tree.group_offsets[group];
-           r < tree.group_offsets[group + 1]; ++r) {
+    for (int64_t row : PathOf(tree, labels[i])) {
+      const int64_t* offsets = tree.group_offsets + tree.row_groups[row];
+      for (int64_t r = offsets[0]; r < offsets[1]; ++r) {
         sums.touched[tree.weight_row(r)] = true;
       }
-      row = tree.group_parents[group];
     }
   }
   return sums;
@@ -168,10 +166,7 @@ inline double ReferenceLabelLoss(const TreeView& tree, int64_t width,
                                  double* dx, double* dw, double* db) {
   std::vector<bool> positive(tree.num_rows);
   for (int64_t label : labels) {
-    for (int64_t row = tree.class_rows[label]; row >= 0;
-         row = tree.group_parents[tree.row_groups[row]]) {
-      positive[row] = true;
-    }
+    for (int64_t row : PathOf(tree, label)) positive[row] = true;
   }
   double loss = 0;
   for (int64_t row = 0; row < tree.num_rows; ++row) {

@@ -47,6 +47,23 @@ struct OwnedTree {
     return row;
   }
 
+  // All rows depth-first, each before those below it.
+  std::vector<int64_t> DepthFirst() const {
+    std::vector<int64_t> rows, open;  // the next one last
+    auto push = [&](int64_t g) {
+      for (int64_t r = offsets[g + 1]; r-- > offsets[g];) open.push_back(r);
+    };
+    for (int64_t g = parents.size(); g-- > 0;) {
+      if (parents[g] < 0) push(g);
+    }
+    while (!open.empty()) {
+      rows.push_back(open.back());
+      open.pop_back();
+      if (row_below[rows.back()] >= 0) push(row_below[rows.back()]);
+    }
+    return rows;
+  }
+
   // Numbers the classes, which class_rows names, in row_below, and ranks them
   // depth-first.
   void NameClasses() {
@@ -55,19 +72,8 @@ struct OwnedTree {
     }
     ranks.resize(class_rows.size());
     int64_t rank = 0;
-    std::vector<int64_t> stack;
-    auto push = [&](int64_t g) {
-      for (int64_t r = offsets[g + 1]; r-- > offsets[g];) stack.push_back(r);
-    };
-    push(0);
-    while (!stack.empty()) {
-      const int64_t below = row_below[stack.back()];
-      stack.pop_back();
-      if (below < 0) {
-        ranks[~below] = rank++;
-      } else {
-        push(below);
-      }
+    for (int64_t row : DepthFirst()) {
+      if (row_below[row] < 0) ranks[~row_below[row]] = rank++;
     }
   }
 };
@@ -178,7 +184,6 @@ OwnedTree JoinTrees(const std::vector<OwnedTree>& trees, Rng* rng) {
   for (const OwnedTree& tree : trees) {
     const int64_t first_group = all.parents.size();
     const int64_t first_row = all.row_groups.size();
-    const int64_t first_class = all.class_rows.size();
     all.roots.push_back(first_group);
     for (size_t g = 0; g < tree.parents.size(); ++g) {
       all.parents.push_back(g == 0 ? -1 : first_row + tree.parents[g]);
@@ -188,19 +193,14 @@ OwnedTree JoinTrees(const std::vector<OwnedTree>& trees, Rng* rng) {
       all.row_groups.push_back(first_group + tree.row_groups[row]);
       all.row_below.push_back(first_group + tree.row_below[row]);
     }
-    for (size_t c = 0; c < tree.class_rows.size(); ++c) {
-      all.class_rows.push_back(first_row + tree.class_rows[c]);
-      all.ranks.push_back(first_class + tree.ranks[c]);
+    for (int64_t row : tree.class_rows) {
+      all.class_rows.push_back(first_row + row);
     }
   }
   for (size_t c = all.class_rows.size(); c > 1; --c) {
-    const size_t other = (*rng)() % c;
-    std::swap(all.class_rows[c - 1], all.class_rows[other]);
-    std::swap(all.ranks[c - 1], all.ranks[other]);
+    std::swap(all.class_rows[c - 1], all.class_rows[(*rng)() % c]);
   }
-  for (size_t c = 0; c < all.class_rows.size(); ++c) {
-    all.row_below[all.class_rows[c]] = ~static_cast<int64_t>(c);
-  }
+  all.NameClasses();
   return all;
 }
 
@@ -227,6 +227,16 @@ struct RankLists {
                               ranks.begin() + splits[list + 1], rank);
   }
 };
+
+// The rows on the path of a label, from its leaf up.
+inline std::vector<int64_t> PathOf(const TreeView& tree, int64_t label) {
+  std::vector<int64_t> path;
+  for (int64_t row = tree.class_rows[label]; row >= 0;
+       row = tree.group_parents[tree.row_groups[row]]) {
+    path.push_back(row);
+  }
+  return path;
+}
 
 // The number of the tree that each group is in.
 inline std::vector<int64_t> RootsOfGroups(const TreeView& tree) {

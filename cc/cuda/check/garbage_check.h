@@ -56,7 +56,7 @@ class GarbageCheck {
   bool Reads(const OwnedTree& changed, int64_t label) const {
     if (changed.ranks[label] != tree_.ranks[label]) return true;
     if (changed.class_rows[label] != tree_.class_rows[label]) return true;
-    for (int64_t row = tree_.class_rows[label]; row >= 0;) {
+    for (int64_t row : PathOf(case_.tree, label)) {
       const int64_t g = tree_.row_groups[row];
       if (changed.row_groups[row] != g ||
           changed.offsets[g] != tree_.offsets[g] ||
@@ -64,7 +64,6 @@ class GarbageCheck {
           changed.parents[g] != tree_.parents[g]) {
         return true;
       }
-      row = tree_.parents[g];
     }
     return false;
   }
