@@ -88,7 +88,7 @@ class GarbageCheck {
     }
     case_.device_tree.reset(new DeviceTree(changed, case_.tree));
     case_.MakeReference();
-    LossCheck<T>(case_).Run(std::string("wrong ") + array.name + ", ");
+    CheckLoss(case_, std::string("wrong ") + array.name + ", ");
     RunAll();
   }
 

@@ -42,17 +42,20 @@ template <typename T>
 void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   LossCase<T> loss(c, precision, rng);
   loss.MakeReference();
-  LossCheck<T>(loss).Run();
-  UpdateCheck<T>(loss).Run();
+  CheckLoss(loss);
+  CheckUpdates(loss);
   const InferenceCase<T> inference(c, precision, rng);
-  LogProbsGradCheck<T>(inference, rng).Run();
-  BestClassesCheck<T>(inference, rng).Run();
-  InferenceCheck<T>(inference).Run();
+  for (bool of_nodes : {true, false}) {
+    CheckLogProbsGrad(inference, of_nodes, rng);
+  }
+  CheckClassLogProbs(inference, rng);
+  CheckInference(inference);
   if constexpr (kSumsInFloat<T>) TopKCheck<T>(inference).Run();
   loss.Smooth(std::is_same_v<T, float> && precision == Precision::kExact, rng);
   loss.MakeReference();
-  LossCheck<T>(loss).Run();
-  UpdateCheck<T>(loss).RunOneRule();
+  CheckLoss(loss);
+  // Labels do not change how gradients are applied.
+  CheckUpdate(loss, UpdateRule::kAdagrad, false);
 }
 
 // `number` is that of the case.
@@ -116,6 +119,7 @@ std::vector<Check> AllChecks() {
   add("a sort that fails", CheckFailures);
 #endif
   add("large top_k", CheckLargeTopK);
+  add("best classes", CheckBestClasses);
   add("launches", CheckLaunches);
   add("at once", [](Rng* rng) { CheckConcurrency(130, 90, 5, rng); });
   add("hashed weights", [](Rng* rng) {

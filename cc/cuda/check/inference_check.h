@@ -96,83 +96,74 @@ struct InferenceCase {
 };
 
 template <typename T>
-class InferenceCheck {
- public:
+void CheckLogProbs(const InferenceCase<T>& c, const Batch<T>& batch,
+                   const std::string& what) {
   using A = Accumulator<T>;
-
-  explicit InferenceCheck(const InferenceCase<T>& c)
-      : case_(c), tree_(c.tree), size_(c.size) {}
-
-  void Run() {
-    if (tree_.num_roots > 1) {
-      Batch<T> batch = case_.batch;
-      batch.root_log_probs = nullptr;
-      CheckLogProbs(batch, "log_probs without starts");
-    }
-    CheckLogProbs(case_.batch, "log_probs");
-    CheckSample();
+  std::string error;
+  const std::vector<A> nodes = c.LogProbsOf(batch, true, &error);
+  const std::vector<A> classes = c.LogProbsOf(batch, false, &error);
+  const std::vector<double> want =
+      c.WantedLogProbs(batch.root_log_probs != nullptr);
+  Errors of_nodes, of_classes;
+  of_nodes.AddAll(nodes, want);
+  for (size_t at = 0; at < classes.size(); ++at) {
+    const int64_t row = c.tree.class_rows[at % c.tree.num_classes];
+    of_classes.Add(classes[at],
+                   want[at / c.tree.num_classes * c.tree.num_rows + row]);
   }
+  Line(c.Name(what),
+       error.empty() &&
+           std::max(of_nodes.worst, of_classes.worst) <=
+               ToleranceOf<T>(c.precision, c.width, c.batch.shape.depth),
+       error + TextOf({{"nodes", of_nodes}, {"classes", of_classes}}));
+}
 
- private:
-  void CheckLogProbs(const Batch<T>& batch, const std::string& what) {
-    std::string error;
-    const std::vector<A> nodes = case_.LogProbsOf(batch, true, &error);
-    const std::vector<A> classes = case_.LogProbsOf(batch, false, &error);
-    const std::vector<double> want =
-        case_.WantedLogProbs(batch.root_log_probs != nullptr);
-    Errors of_nodes, of_classes;
-    of_nodes.AddAll(nodes, want);
-    for (size_t at = 0; at < classes.size(); ++at) {
-      const int64_t row = tree_.class_rows[at % tree_.num_classes];
-      of_classes.Add(classes[at],
-                     want[at / tree_.num_classes * tree_.num_rows + row]);
+// Rounding may move a uniform number out of the share that it falls on.
+template <typename T>
+void CheckSample(const InferenceCase<T>& c) {
+  using A = Accumulator<T>;
+  constexpr int64_t kSamples = 2;
+  constexpr double kSlack = 1e-4;
+  SampleArguments arguments;
+  arguments.num_samples = kSamples;
+  arguments.seed_0 = 5;
+  arguments.seed_1 = uint64_t{1} << 40;
+  const DeviceArray<int64_t> classes(c.size * kSamples);
+  const DeviceBlock scratch(SampleBytes(c.batch, arguments));
+  const std::string error = Sample(c.batch, c.levels, arguments, classes.data(),
+                                   scratch.data(), CheckStream());
+  const std::vector<int64_t> got = classes.Download();
+  const std::vector<double> nodes = c.WantedLogProbs(false);
+  const Uniform uniform(arguments.seed_0, arguments.seed_1);
+  int64_t wrong = 0;
+  for (int64_t draw = 0; draw < c.size * kSamples; ++draw) {
+    const int64_t example = draw / kSamples;
+    double log_sum = 0;
+    std::vector<double> shares;
+    if (!c.starts.empty()) {
+      const auto own = c.starts.begin() + example * c.tree.num_roots;
+      shares = SharesOfRoots<A>({own, own + c.tree.num_roots}, &log_sum);
     }
-    Line(case_.Name(what),
-         error.empty() && std::max(of_nodes.worst, of_classes.worst) <=
-                              ToleranceOf<T>(case_.precision, case_.width,
-                                             case_.batch.shape.depth),
-         error + TextOf({{"nodes", of_nodes}, {"classes", of_classes}}));
-  }
-
-  // Rounding may move a uniform number out of the share that it falls on.
-  void CheckSample() {
-    constexpr int64_t kSamples = 2;
-    constexpr double kSlack = 1e-4;
-    SampleArguments arguments;
-    arguments.num_samples = kSamples;
-    arguments.seed_0 = 5;
-    arguments.seed_1 = uint64_t{1} << 40;
-    const DeviceArray<int64_t> classes(size_ * kSamples);
-    const DeviceBlock scratch(SampleBytes(case_.batch, arguments));
-    const std::string error =
-        Sample(case_.batch, case_.levels, arguments, classes.data(),
-               scratch.data(), CheckStream());
-    const std::vector<int64_t> got = classes.Download();
-    const std::vector<double> nodes = case_.WantedLogProbs(false);
-    const Uniform uniform(arguments.seed_0, arguments.seed_1);
-    int64_t wrong = 0;
-    for (int64_t draw = 0; draw < size_ * kSamples; ++draw) {
-      const int64_t example = draw / kSamples;
-      double log_sum = 0;
-      std::vector<double> shares;
-      if (!case_.starts.empty()) {
-        const auto own = case_.starts.begin() + example * tree_.num_roots;
-        shares = SharesOfRoots<A>({own, own + tree_.num_roots}, &log_sum);
-      }
-      if (log_sum == -INFINITY) {
-        wrong += got[draw] != -1;
-        continue;
-      }
-      wrong += MissOfDraw(tree_, nodes.data() + example * tree_.num_rows,
-                          shares, uniform, draw, got[draw]) > kSlack;
+    if (log_sum == -INFINITY) {
+      wrong += got[draw] != -1;
+      continue;
     }
-    WrongLine(case_.Name("sample"), error, wrong);
+    wrong += MissOfDraw(c.tree, nodes.data() + example * c.tree.num_rows,
+                        shares, uniform, draw, got[draw]) > kSlack;
   }
+  WrongLine(c.Name("sample"), error, wrong);
+}
 
-  const InferenceCase<T>& case_;
-  const TreeView& tree_;
-  const int64_t size_;
-};
+template <typename T>
+void CheckInference(const InferenceCase<T>& c) {
+  if (c.tree.num_roots > 1) {
+    Batch<T> batch = c.batch;
+    batch.root_log_probs = nullptr;
+    CheckLogProbs(c, batch, "log_probs without starts");
+  }
+  CheckLogProbs(c, c.batch, "log_probs");
+  CheckSample(c);
+}
 
 }  // namespace tf_hsm::gpu
 

@@ -14,121 +14,114 @@
 
 namespace tf_hsm::gpu {
 
+// What a loss and its gradient make.
 template <typename T>
-class LossCheck {
- public:
+struct GradientResults {
   using A = Accumulator<T>;
-
-  // `c` has its reference.
-  explicit LossCheck(const LossCase<T>& c) : case_(c) {}
-
-  void Run(const std::string& prefix = "") const {
-    Gradients(prefix, case_.logits);
-    if (case_.logits > 0) Gradients(prefix, 0);
+  std::vector<A> loss, dx, loss_only;
+  std::vector<int64_t> rows;
+  std::vector<T> dw, db;
+  std::string error;
+  bool operator==(const GradientResults& o) const {
+    return SameBits(loss, o.loss) && SameBits(dx, o.dx) &&
+           SameBits(loss_only, o.loss_only) && rows == o.rows &&
+           SameBits(dw, o.dw) && SameBits(db, o.db);
   }
-
- private:
-  struct Results {
-    std::vector<A> loss, dx, loss_only;
-    std::vector<int64_t> rows;
-    std::vector<T> dw, db;
-    std::string error;
-    bool operator==(const Results& o) const {
-      return SameBits(loss, o.loss) && SameBits(dx, o.dx) &&
-             SameBits(loss_only, o.loss_only) && rows == o.rows &&
-             SameBits(dw, o.dw) && SameBits(db, o.db);
-    }
-  };
-
-  static std::vector<char> Bytes(const DeviceBlock& block) {
-    std::vector<char> bytes(block.bytes());
-    DeviceBlock::Download(block.data(), bytes.size(), bytes.data());
-    return bytes;
-  }
-
-  Results RunGradients(int64_t logits) const {
-    const DeviceCase<T> device(case_);
-    Batch<T> batch = device.batch;
-    const DeviceMemory blocks(batch, logits);
-    const DeviceArray<A> loss_only(case_.size);
-    Results results;
-    results.error =
-        Forward<T>(batch, blocks.memory, {loss_only.data(), nullptr, nullptr},
-                   CheckStream());
-    results.loss_only = loss_only.Download();
-    // In two parts: the number of rows is there before the second.
-    const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
-    results.error +=
-        PlanForward(batch, blocks.memory, loss.data(), CheckStream());
-    int64_t count = 0;
-    if (results.error.empty() && case_.size > 0) {
-      DeviceBlock::Download(NumTouchedRows(batch, blocks.memory), sizeof(count),
-                            &count);
-    }
-    results.error += FinishForward<T>(
-        batch, blocks.memory, {loss.data(), dx.data(), nullptr}, CheckStream());
-    if (!results.error.empty()) return results;
-    if (logits > 0) {
-      results.error = MissingWork(batch, blocks.memory, case_.needs);
-    }
-    if (count > MaxTouchedRows(batch)) results.error += "too many touched rows";
-
-    batch.labels = batch.inputs = nullptr;
-    const DeviceBlock scratch(blocks.scratch.bytes());
-    const Memory memory = {blocks.memory.state, scratch.data(), logits};
-    const std::vector<char> before = Bytes(blocks.state);
-    const DeviceOutputs<T> out(batch, count + (case_.size > 0 ? 3 : 0));
-    results.error +=
-        out.RunBackward(batch, memory, device.grads.data(), CheckStream());
-    if (Bytes(blocks.state) != before) results.error += "another state ";
-    results.loss = loss.Download();
-    results.dx = dx.Download();
-    results.rows = out.rows.Download();
-    results.dw = out.dw.Download();
-    results.db = out.db.Download();
-    while (static_cast<int64_t>(results.rows.size()) > count) {
-      if (results.rows.back() != -1) results.error += "no -1 past the rows";
-      results.rows.pop_back();
-    }
-    results.dw.resize(count * case_.width);
-    results.db.resize(count);
-    return results;
-  }
-
-  void Gradients(const std::string& prefix, int64_t logits) const {
-    const Results results = RunGradients(logits);
-    const Results again = RunGradients(logits);
-    const ReferenceSums& want = case_.want;
-    Errors loss, loss_only, dx, dw, db;
-    loss.AddAll(results.loss, want.loss);
-    loss_only.AddAll(results.loss_only, want.loss);
-    dx.AddAll(results.dx, want.dx);
-    std::vector<int64_t> rows;
-    std::vector<double> want_dw, want_db;
-    for (size_t row = 0; row < want.touched.size(); ++row) {
-      if (!want.touched[row]) continue;
-      rows.push_back(row);
-      const auto own = want.dw.begin() + row * case_.width;
-      want_dw.insert(want_dw.end(), own, own + case_.width);
-      want_db.push_back(want.db[row]);
-    }
-    std::string error = results.error;
-    if (error.empty() && results.rows != rows) error = "wrong rows ";
-    dw.AddAll(results.dw, want_dw);
-    db.AddAll(results.db, want_db);
-    case_.Report(
-        prefix + (logits > 0 ? "gradients" : "gradients, logits made again"),
-        error,
-        {{"loss", loss},
-         {"loss", loss_only},
-         {"dx", dx},
-         {"dw", dw},
-         {"db", db}},
-        results == again);
-  }
-
-  const LossCase<T>& case_;
 };
+
+inline std::vector<char> Bytes(const DeviceBlock& block) {
+  std::vector<char> bytes(block.bytes());
+  DeviceBlock::Download(block.data(), bytes.size(), bytes.data());
+  return bytes;
+}
+
+template <typename T>
+GradientResults<T> RunGradients(const LossCase<T>& c, int64_t logits) {
+  using A = Accumulator<T>;
+  const DeviceCase<T> device(c);
+  Batch<T> batch = device.batch;
+  const DeviceMemory blocks(batch, logits);
+  const DeviceArray<A> loss_only(c.size);
+  GradientResults<T> results;
+  results.error =
+      Forward<T>(batch, blocks.memory, {loss_only.data(), nullptr, nullptr},
+                 CheckStream());
+  results.loss_only = loss_only.Download();
+  // In two parts: the number of rows is there before the second.
+  const DeviceArray<A> loss(c.size), dx(c.size * c.width);
+  results.error +=
+      PlanForward(batch, blocks.memory, loss.data(), CheckStream());
+  int64_t count = 0;
+  if (results.error.empty() && c.size > 0) {
+    DeviceBlock::Download(NumTouchedRows(batch, blocks.memory), sizeof(count),
+                          &count);
+  }
+  results.error += FinishForward<T>(
+      batch, blocks.memory, {loss.data(), dx.data(), nullptr}, CheckStream());
+  if (!results.error.empty()) return results;
+  if (logits > 0) {
+    results.error = MissingWork(batch, blocks.memory, c.needs);
+  }
+  if (count > MaxTouchedRows(batch)) results.error += "too many touched rows";
+
+  batch.labels = batch.inputs = nullptr;
+  const DeviceBlock scratch(blocks.scratch.bytes());
+  const Memory memory = {blocks.memory.state, scratch.data(), logits};
+  const std::vector<char> before = Bytes(blocks.state);
+  const DeviceOutputs<T> out(batch, count + (c.size > 0 ? 3 : 0));
+  results.error +=
+      out.RunBackward(batch, memory, device.grads.data(), CheckStream());
+  if (Bytes(blocks.state) != before) results.error += "another state ";
+  results.loss = loss.Download();
+  results.dx = dx.Download();
+  results.rows = out.rows.Download();
+  results.dw = out.dw.Download();
+  results.db = out.db.Download();
+  while (static_cast<int64_t>(results.rows.size()) > count) {
+    if (results.rows.back() != -1) results.error += "no -1 past the rows";
+    results.rows.pop_back();
+  }
+  results.dw.resize(count * c.width);
+  results.db.resize(count);
+  return results;
+}
+
+// `c` has its reference. `logits`: bytes that are kept.
+template <typename T>
+void CheckGradients(const LossCase<T>& c, const std::string& prefix,
+                    int64_t logits) {
+  const GradientResults<T> results = RunGradients(c, logits);
+  const GradientResults<T> again = RunGradients(c, logits);
+  const ReferenceSums& want = c.want;
+  Errors loss, loss_only, dx, dw, db;
+  loss.AddAll(results.loss, want.loss);
+  loss_only.AddAll(results.loss_only, want.loss);
+  dx.AddAll(results.dx, want.dx);
+  std::vector<int64_t> rows;
+  std::vector<double> want_dw, want_db;
+  for (size_t row = 0; row < want.touched.size(); ++row) {
+    if (!want.touched[row]) continue;
+    rows.push_back(row);
+    const auto own = want.dw.begin() + row * c.width;
+    want_dw.insert(want_dw.end(), own, own + c.width);
+    want_db.push_back(want.db[row]);
+  }
+  std::string error = results.error;
+  if (error.empty() && results.rows != rows) error = "wrong rows ";
+  dw.AddAll(results.dw, want_dw);
+  db.AddAll(results.db, want_db);
+  c.Report(
+      prefix + (logits > 0 ? "gradients" : "gradients, logits made again"),
+      error,
+      {{"loss", loss}, {"loss", loss_only}, {"dx", dx}, {"dw", dw}, {"db", db}},
+      results == again);
+}
+
+template <typename T>
+void CheckLoss(const LossCase<T>& c, const std::string& prefix = "") {
+  CheckGradients(c, prefix, c.logits);
+  if (c.logits > 0) CheckGradients(c, prefix, 0);
+}
 
 #ifndef __CUDACC__  // a GPU has no sort or scan that fails when it is asked to
 

@@ -215,7 +215,7 @@ inline void CheckLargeTopK(std::mt19937* rng) {
         CheckCase{"many in a group", FlatTree(1800), 2, 3},
         CheckCase{"many examples", FlatTree(300), most, 2}}) {
     InferenceCase<float> inference(c, Precision::kExact, rng, most);
-    InferenceCheck<float>(inference).Run();
+    CheckInference(inference);
     TopKCheck<float>(inference).RunLarge();
   }
 }
