@@ -127,13 +127,9 @@ def test_an_export_serves_the_codes(tmp_path):
     expected = head.top_k(hidden(model), 4)
     tf_hsm.serving.export(model, str(tmp_path / "served"), k=4)
     served = tf.saved_model.load(str(tmp_path / "served"))
-    (name,) = (
-        spec
-        for spec in served.signatures[
-            "serving_default"
-        ].structured_input_signature[1]
-    )
-    found = served.signatures["serving_default"](**{name: X})
+    serve = served.signatures["serving_default"]
+    (name,) = serve.structured_input_signature[1]
+    found = serve(**{name: X})
     np.testing.assert_array_equal(found["classes"], expected.classes)
     np.testing.assert_array_equal(found["log_probs"], expected.log_probs)
     size = sum(
