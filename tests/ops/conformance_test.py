@@ -22,7 +22,8 @@ from tests.support.evaluation import (
 from tests.support.pairs import all_pairs
 from tests.support.places import HERE
 from tests.support.references import NAMES, build
-from tests.support.training import COUNT, after_loss, check_steps, in_place
+from tests.support.step_cases import check_steps
+from tests.support.training import COUNT, after_loss, in_place
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import baselines
 
@@ -222,7 +223,7 @@ def test_the_loss_of_a_pinned_tree_is_that_of_sigmoids():
 
 
 @pytest.mark.parametrize(
-    "name, rule, dtype, way, form, smoothed, nodes, not_decayed",
+    "name, rule, dtype, way, form, smoothed, nodes, not_decayed, ignore_class",
     all_pairs(
         NAMES,
         list(OPTIMIZERS),
@@ -232,13 +233,25 @@ def test_the_loss_of_a_pinned_tree_is_that_of_sigmoids():
         SMOOTHED,
         [False, True],
         [None, [], ["weights"], ["biases"], ["weights", "vectors"]],
+        [(), -1, 7, [7, -3]],
     ),
 )
-def test_two_steps(name, rule, dtype, way, form, smoothed, nodes, not_decayed):
+def test_two_steps(
+    name,
+    rule,
+    dtype,
+    way,
+    form,
+    smoothed,
+    nodes,
+    not_decayed,
+    ignore_class,
+):
     shape, has_biases = form
     check_steps(
+        HERE,
         rule,
-        build(name),
+        name,
         shape,
         dtype,
         has_biases,
@@ -247,8 +260,25 @@ def test_two_steps(name, rule, dtype, way, form, smoothed, nodes, not_decayed):
         to_prior=smoothed[1],
         nodes=nodes,
         not_decayed=not_decayed,
+        ignore_class=ignore_class,
         count=COUNT if way == "looked up" else None,
     )
+
+
+@pytest.mark.parametrize(
+    "rule, dtype, way, cap, z_loss",
+    all_pairs(
+        list(OPTIMIZERS),
+        DTYPES,
+        ["in place", "from a state"],
+        [None, 1.5],
+        [0.0, 0.25],
+    ),
+)
+def test_two_steps_of_soft_caps_and_z_losses(rule, dtype, way, cap, z_loss):
+    options = {"logit_soft_cap": cap, "z_loss": z_loss}
+    given = HERE, rule, "flat", (40, 17), dtype, True, WAYS[way]
+    check_steps(*given, **options)
 
 
 @pytest.mark.parametrize(
@@ -258,4 +288,4 @@ def test_two_steps(name, rule, dtype, way, form, smoothed, nodes, not_decayed):
 def test_look_ups_of_many_examples(rule, dtype, count):
     """Vectors of several work items, of two blocks each; of one, mostly."""
     tree = tf_hsm.Tree.huffman(1 / np.arange(1, 61))
-    check_steps(rule, tree, (1100, 9), dtype, count=count)
+    check_steps(HERE, rule, tree, (1100, 9), dtype, count=count)

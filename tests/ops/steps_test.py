@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import trees
 from tests.support.pairs import all_pairs
 from tests.support.training import (
     after_loss,
@@ -55,43 +54,6 @@ STEPS = {
     "from a state": (after_loss, variables_of),
     "moved": (functools.partial(after_loss, moved=True), variables_of),
 }
-
-
-@pytest.mark.parametrize(
-    "rule, name, options, step",
-    all_pairs(
-        RULES,
-        ["flat", "random"],
-        [
-            {"ignore_class": -1},
-            {"ignore_class": 7},
-            {"ignore_class": [7, -3]},
-            {"logit_soft_cap": 1.5},
-            {"z_loss": 0.25},
-            {"logit_soft_cap": 1.5, "z_loss": 0.25},
-        ],
-        [in_place, after_loss],
-    ),
-)
-def test_options_as_loss_and_optimizer(rule, name, options, step):
-    """With loss weights of zero for some, and for all of a class."""
-    tree = trees.CATALOGUE[name if "ignore_class" in options else "flat"]()
-    ignored = np.ravel(options.get("ignore_class", []))
-    results = []
-    for make in (step, in_two):
-        problem = wide_problem(tree, (40, 17), np.float64)
-        upstream, labels = problem.upstream.copy(), problem.labels.copy()
-        for i, label in enumerate(ignored):
-            labels[3 + i : 21 : 4] = label
-        upstream[10:15] = 0
-        upstream[labels == 11] = 0
-        problem = problem.replace(upstream=upstream, labels=labels)
-        variables = variables_of(problem)
-        optimizer = built(rule, variables)
-        for _ in range(2):
-            last = make(variables, problem, tree, optimizer, **options)
-        results.append([*last, *states(optimizer, variables)])
-    assert_near(*results, 1e-10)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -419,28 +381,6 @@ def test_vectors_round_by_other_numbers_than_weights():
     assert abs(down[0].mean() - 0.51) < 0.05
     assert abs(down[1].mean() - 0.25) < 0.05
     assert abs(down[0][down[1]].mean() - 0.51) < 0.1
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_vectors_of_ignored_labels(rule):
-    """They do not move, slots included."""
-    problem = wide_problem(TREE, (40, 20))
-    labels, indices = problem.labels.copy(), draw_indices(40)
-    indices[[3, 30]] = 27, 28  # of ignored labels only
-    indices[4] = indices[5]
-    labels[[3, 4, 30]] = -1
-    results = []
-    for kept in (slice(None), labels >= 0):
-        variables = with_vectors(problem)
-        optimizer = built(rule, variables)
-        part = problem.replace(
-            labels=labels[kept], upstream=problem.upstream[kept]
-        )
-        looked_up(
-            variables, part, TREE, optimizer, indices[kept], ignore_class=-1
-        )
-        results.append(states(optimizer, variables))
-    assert_same(*results)
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])

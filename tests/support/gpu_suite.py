@@ -18,7 +18,7 @@ from tests.support.evaluation import check_random_loss as check_loss
 from tests.support.gpu_cases import DTYPES, SMOOTHED
 from tests.support.pairs import all_pairs
 from tests.support.references import FORESTS, PINNED
-from tests.support.step_cases import check_train_step
+from tests.support.step_cases import check_steps
 from tests.support.top_k_cases import SEARCHED, check_top_k
 from tests.support.update_rules import ON_GPUS
 
@@ -162,18 +162,18 @@ def suite(is_emulated, needs_cublas=()):
     )
     batch = of((17, 3), (67, 33))
     add(
-        check_train_step,
+        check_steps,
         rule=ON_GPUS,
-        name=[*stepped, _HUFFMAN],
+        tree=[*stepped, _HUFFMAN],
         shape=[batch],
         dtype=DTYPES,
         has_biases=[True, False],
     )
     add(
-        check_train_step,
+        check_steps,
         in_pairs=True,
         rule=ON_GPUS,
-        name=["random", _HUFFMAN, *_SOME_FORESTS],
+        tree=["random", _HUFFMAN, *_SOME_FORESTS],
         shape=[batch],
         dtype=DTYPES,
         make=[training.in_place, training.after_loss],

@@ -1,14 +1,10 @@
 """Training steps on problems, in place and as loss, gradient and apply."""
 
-import functools
-
 import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, references, trees
-from tests.support.places import HERE
-from tests.support.update_rules import built, stepped
+from tests.support import oracle, references
 from tf_hsm.optimizers.in_place_rules import has_decay, rule_of
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import tree_tensors
@@ -239,120 +235,6 @@ def draw_vectors(width, dtype=np.float32, count=COUNT):
     return (rng.normal(size=(count, width)) / np.sqrt(width)).astype(dtype)
 
 
-def check_steps(
-    rule,
-    tree,
-    shape,
-    dtype,
-    has_biases=True,
-    make=in_place,
-    *,
-    label_smoothing=0.0,
-    to_prior=False,
-    nodes=False,
-    place=HERE,
-    graph=False,
-    count=None,
-    not_decayed=None,
-):
-    """Asserts that two steps in place are NumPy's, on touched rows alone.
-
-    The second step begins where the first one ends.
-
-    Args:
-        rule: One of OPTIMIZERS.
-        tree: A `tf_hsm.Tree` or a `tf_hsm.Forest`.
-        shape: The batch and the width.
-        dtype: The type of the variables.
-        has_biases: Whether there are biases.
-        make: Makes a step as `in_place` does.
-        label_smoothing: A share.
-        to_prior: Whether smoothing is towards a random prior.
-        nodes: Whether labels are rows.
-        place: A `Place`.
-        graph: Whether to run in a `tf.function`.
-        count: The number of vectors of which inputs are looked up, by the step
-            with a look-up in place of `make`. By default inputs are given.
-        not_decayed: The variables among "weights", "biases" and "vectors" to
-            which weight decay does not apply; None for no weight decay.
-    """
-    of_labels = trees.OfRows(tree) if nodes else tree
-    problem = wide_problem(of_labels, shape, dtype, 0, has_biases)
-    wide = problem.weights.dtype
-    prior = oracle.random_prior(tree) if to_prior else None
-    options = {"label_smoothing": label_smoothing, "nodes": nodes}
-    if to_prior:
-        options["smoothing_prior"] = prior
-    with tf.device(place.device):
-        variables = variables_of(problem, dtype)
-        if count is not None:
-            variables = with_vectors(problem, dtype, count)
-        optimizer = built(rule, variables)
-    if not_decayed is not None:
-        names = ["weights", "biases", "vectors"]
-        of_names = dict(zip(names, variables, strict=False))
-        kept = [of_names.get(name) for name in not_decayed]
-        optimizer.weight_decay = 0.25
-        optimizer.exclude_from_weight_decay([v for v in kept if v is not None])
-    for step in (1, 2):
-        before = states(optimizer, variables)
-        current = [state[0].astype(wide) for state in before]
-        indices = draw_indices(shape[0], step, count or COUNT)
-        problem = wide_problem(of_labels, shape, dtype, step).replace(
-            weights=current[0],
-            biases=current[1] if has_biases else None,
-            label_smoothing=label_smoothing,
-            smoothing_prior=prior,
-        )
-        if count is not None:
-            problem = problem.replace(inputs=current[-1][indices])
-            make = functools.partial(looked_up, indices=indices)
-        value, bound = references.hierarchical_softmax(
-            of_labels, problem, operands=dtype
-        )
-        call = functools.partial(
-            make,
-            variables,
-            problem,
-            tree,
-            optimizer,
-            stochastic_rounding=False,
-            **options,
-        )
-        losses, *dx = place.run(call, graph)
-        assert losses.device.endswith(place.device), losses.device
-        assert_close(losses, value.loss, bound.loss, "losses")
-        rows = references.touched_rows(of_labels, problem.labels)
-        gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
-        gradients = gradients[: 1 + has_biases]
-        if count is None:
-            assert_close(*dx, value.dx, bound.dx, "gradient of inputs")
-        else:
-            by_row = functools.partial(_sums_by_row, indices, count=count)
-            sums, errors = by_row(value.dx), by_row(bound.dx)
-            # The sums of repeated rows are made in the type of the sums.
-            repeated = np.bincount(indices, minlength=count)[:, None]
-            unit = oracle.unit_roundoff(wide)
-            errors += repeated * unit * by_row(abs(value.dx) + bound.dx)
-            gradients.append((sums, errors, np.unique(indices)))
-        assert_stepped(
-            optimizer,
-            step,
-            before,
-            states(optimizer, variables),
-            gradients,
-            np.dtype(dtype),
-            [has_decay(optimizer, v) for v in variables if v is not None],
-        )
-        assert int(optimizer.iterations) == step
-
-
-def _sums_by_row(indices, values, count):
-    sums = np.zeros([count, values.shape[1]])
-    np.add.at(sums, indices, values.astype(np.float64))
-    return sums
-
-
 def looked_up(variables, problem, tree, optimizer, indices, **options):
     """Makes a step whose inputs are rows of the last variable.
 
@@ -388,31 +270,6 @@ def assert_close(actual, expected, bound, what):
     # Written so that a NaN fails too.
     bad = ~(error <= bound)
     assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"
-
-
-def assert_stepped(optimizer, step, before, after, gradients, dtype, decays):
-    """Asserts that an optimizer's step is NumPy's, on touched rows alone.
-
-    Args:
-        optimizer: One of `tf_hsm.optimizers`.
-        step: 1 for its first.
-        before: As from `states`.
-        after: The same.
-        gradients: Per variable the gradient, a bound on its error, and the
-            touched rows.
-        dtype: The type to which the variables are rounded.
-        decays: Per variable, whether weight decay applies to it.
-    """
-    for old, new, (gradient, error, rows), does_decay in zip(
-        before, after, gradients, decays, strict=True
-    ):
-        numbers, *slots = (x[rows].astype(float) for x in old)
-        given = numbers, slots, gradient[rows], error[rows], dtype
-        expected = stepped(optimizer, step, *given, does_decay)
-        others = np.setdiff1d(np.arange(len(old[0])), rows)
-        for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
-            assert_close(new[i][rows], wanted, limit, f"{step}, array {i}")
-            assert_same(new[i][others], old[i][others])
 
 
 def assert_near(one, other, tolerance):
