@@ -274,21 +274,6 @@ def test_cost_of_a_known_tree():
     )
 
 
-def test_text():
-    p = plan(Tree.two_level(10_000), 40, batch=400, width=8)
-    text = str(p)
-    assert "Plan of 10,000 classes over 40 devices" in text
-    assert "100 rows, 7.2 kB; 100.0 rows per example, 50% of the work" in text
-    assert "… 24 more" in text
-    assert "76 bytes per example" in text
-    assert f"{p.cost.largest_by_chance:.3f} times the mean work" in text
-    assert "wire" not in str(plan(Tree.two_level(10_000), 2))
-    assert repr(plan(Tree.two_level(4), 2)) == (
-        "Plan(Tree(num_classes=4, num_rows=6, num_groups=3, depth=2), "
-        "devices=['device:0', 'device:1'], num_units=2)"
-    )
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 64, 500])
 @pytest.mark.parametrize("mean", [3, 20, 5000])
 @pytest.mark.parametrize("shape", ["alike", "ragged"])

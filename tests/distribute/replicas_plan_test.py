@@ -93,37 +93,6 @@ def test_nothing_travels():
     assert flat.wire_milliseconds == 0
 
 
-def test_more_replicas_than_subtrees():
-    p = plan(Tree.two_level(9), replicas=5, batch=16, width=WIDTH)
-    assert p.cost.remarks[0] == (
-        "There are 5 replicas, but only 3 subtrees; the other replicas have "
-        "none."
-    )
-    assert [s.bytes for s in p.cost.shards[3:]] == [p.cost.top.bytes] * 2
-
-
-def test_the_top_binds():
-    """Its gradients go to all replicas, however many these are."""
-    tree = Tree.two_level(1_000_000)
-    few, many = (
-        plan(tree, replicas=n, batch=4096, width=64).cost for n in (2, 64)
-    )
-    assert not any("top binds" in x for x in few.remarks)
-    (text,) = (x for x in many.remarks if "top binds" in x)
-    assert "to exchange the gradients of the top" in text
-    gathering = 1e3 * many.top.sent_bytes / 1.25e9
-    assert gathering > max(s.milliseconds for s in many.shards)
-    # A head on devices has one top, for the whole batch.
-    (other,) = (
-        x
-        for x in plan(tree, 200, batch=4096, width=64).cost.remarks
-        if "top binds" in x
-    )
-    assert "gradients" not in other
-    flat = plan(Tree.balanced(9, 9), replicas=2).cost.remarks
-    assert "each replica has a copy of it" in " ".join(flat)
-
-
 def test_a_plan_has_no_array_of_all_classes():
     """So that a hundred million take no memory beside their tree."""
     tree = Tree.two_level(4_000_000)
@@ -136,17 +105,6 @@ def test_a_plan_has_no_array_of_all_classes():
     finally:
         tracemalloc.stop()
     assert peak < tree.num_classes  # a byte for each
-
-
-def test_text():
-    p = plan(Tree.two_level(10_000), replicas=8, batch=400, width=8)
-    text = str(p)
-    assert "over 8 replicas" in text
-    assert "100 rows, 7.2 kB, a copy on each replica; 100.0 rows" in text
-    assert "sent  received" in text
-    assert "for the gradients of the top" in text
-    assert "if all labels are in one shard" in text
-    assert "wire" not in str(plan(Tree.two_level(10_000), replicas=2))
 
 
 def test_arguments():
