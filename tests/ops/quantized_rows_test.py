@@ -138,12 +138,15 @@ def test_graphs_and_kinds_of_weights():
 def test_training_is_refused():
     tree = TREES["two levels"]
     weights, biases, inputs = drawn(tree, 16)
-    rows = tf_hsm.quantize_rows(weights)
-    labels = np.zeros(5, int)
-    with pytest.raises(TypeError, match="need the weights as floats"):
-        tf_hsm.hierarchical_softmax_loss(rows, biases, labels, inputs, tree)
-    with pytest.raises(TypeError, match="need the weights as floats"):
-        tf_hsm.label_tree_loss(rows, biases, labels[:, None], inputs, tree)
+    rows, labels = tf_hsm.quantize_rows(weights), np.zeros(5, int)
+    given, sgd = (inputs, tree), tf_hsm.optimizers.SGD(0.1)
+    for function, arguments in (
+        (tf_hsm.hierarchical_softmax_loss, (labels, *given)),
+        (tf_hsm.label_tree_loss, (labels[:, None], *given)),
+        (tf_hsm.hierarchical_softmax_train_step, (labels, *given, sgd)),
+    ):
+        with pytest.raises(TypeError, match="the weights as floats"):
+            function(rows, biases, *arguments)
     inputs = tf.Variable(inputs)
     with tf.GradientTape() as tape:
         found = tf_hsm.hierarchical_softmax_log_probs(
@@ -184,37 +187,32 @@ def test_a_checkpoint_holds_them(tmp_path):
     np.testing.assert_array_equal(others.numpy(), rows.numpy())
 
 
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("shape", [(0, 7), (5, 0)])
+def test_no_rows_and_no_width(mode, shape):
+    rows = tf_hsm.quantize_rows(np.zeros(shape, "float32"), mode)
+    assert rows.numpy().shape == shape
+
+
 def test_bad_arguments():
     tree = TREES["two levels"]
     weights, biases, inputs = drawn(tree, 100)
-    for shape in ([0, 7], [5, 0]):
-        for mode in ("int8", "int4"):
-            rows = tf_hsm.quantize_rows(np.zeros(shape, "float32"), mode)
-            assert rows.numpy().shape == tuple(shape)
-    with pytest.raises(ValueError, match="already"):
-        tf_hsm.quantize_rows(rows)
-    with pytest.raises(TypeError, match="codes must be a variable"):
-        tf_hsm.QuantizedRows(tf.zeros([3, 4], tf.int8), rows.scales, 4)
-    with pytest.raises(TypeError, match="training needs the weights as floats"):
-        tf_hsm.hierarchical_softmax_train_step(
-            rows,
-            biases,
-            np.zeros(5, int),
-            inputs,
-            tree,
-            tf_hsm.optimizers.SGD(0.1),
-        )
-    with pytest.raises(ValueError, match="mode must be one of"):
-        tf_hsm.quantize_rows(weights, "int2")
-    with pytest.raises(ValueError, match=r"\[rows, width\]"):
-        tf_hsm.quantize_rows(weights[0])
-    weights[2, 3] = np.inf
-    with pytest.raises(ValueError, match="finite"):
-        tf_hsm.quantize_rows(weights)
-    weights[2, 3] = 0
-    rows = tf_hsm.quantize_rows(weights, "int4")
-    with pytest.raises(ValueError, match="must have the shape"):
-        rows.assign(weights[:5])
+    infinite = np.where(weights == weights[2, 3], np.inf, weights)
+    rows, quantize = tf_hsm.quantize_rows(weights, "int4"), tf_hsm.quantize_rows
+    fixed = tf.zeros([3, 4], tf.int8)
+    for error, match, call in (
+        (ValueError, "already", lambda: quantize(rows)),
+        (ValueError, "mode must be one of", lambda: quantize(weights, "int2")),
+        (ValueError, r"\[rows, width\]", lambda: quantize(weights[0])),
+        (ValueError, "finite", lambda: quantize(infinite)),
+        (ValueError, "must have the shape", lambda: rows.assign(weights[:5])),
+        (
+            *(TypeError, "codes must be a variable"),
+            lambda: tf_hsm.QuantizedRows(fixed, rows.scales, 4),
+        ),
+    ):
+        with pytest.raises(error, match=match):
+            call()
 
     def top(codes=rows.codes, scales=rows.scales, biases=biases, x=inputs):
         bad = tf_hsm.QuantizedRows(codes, scales, x.shape[-1])

@@ -37,28 +37,18 @@ def lists_of(mask):
     return padded(mask) if len(mask) > 1 else padded(mask)[0]
 
 
-def masked(log_probs, mask, renormalize):
-    """The definition, for one example.
+def wanted(tree, arguments, mask, renormalize=False, **options):
+    """The definition: log-probabilities `[B, N]` in float64.
 
     What is not allowed has probability zero, and the rest may be divided by
     its sum.
     """
-    values = np.where(mask, log_probs, -np.inf).astype(np.float64)
-    if renormalize and mask.any():
-        values -= np.log(np.exp(values).sum())
+    values = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree, **options)
+    values = np.where(mask, values.numpy().astype(np.float64), -np.inf)
+    if renormalize:
+        sums = np.exp(values).sum(1, keepdims=True)
+        values -= np.log(np.where(mask.any(1, keepdims=True), sums, 1))
     return values
-
-
-def wanted(tree, arguments, mask, renormalize=False):
-    """`masked` of all examples, `[B, N]`."""
-    log_probs = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree).numpy()
-    mask = np.broadcast_to(mask, log_probs.shape)
-    return np.stack(
-        [
-            masked(*pair, renormalize)
-            for pair in zip(log_probs, mask, strict=True)
-        ]
-    )
 
 
 def check(found, values, mask, k, exact):
