@@ -182,21 +182,23 @@ def test_outputs_that_ask_the_head(name):
 
 
 @both
-def test_weight_decay_excludes_the_same(name):
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_weight_decay_excludes_the_same(name, is_trained):
     head = make_head()
     model = sequential(keras.layers.Embedding(NUM_CLASSES, WIDTH), head)
     optimizer = keras.optimizers.SGD(0.1, weight_decay=0.5)
     optimizer.exclude_from_weight_decay([head.bias])
     model.compile(optimizer, loss=head.loss)
     tokens, labels = make_data()
-    fit_eagerly(model, {"x": tokens, "y": labels})
+    if is_trained:
+        fit_eagerly(model, {"x": tokens, "y": labels})
     changed = CHANGES[name].apply(model)
     bias = head_of(changed).bias
     bias.assign(np.full(bias.shape, 3.0))
     kernel = head_of(changed).kernel.numpy()
-    changed.optimizer.apply(
-        [keras.ops.zeros(v.shape) for v in changed.trainable_variables]
-    )
+    variables = changed.trainable_variables
+    zeros = [keras.ops.zeros(v.shape) for v in variables]
+    changed.optimizer.apply(zeros, variables)
     assert np.any(head_of(changed).kernel.numpy() != kernel)
     np.testing.assert_array_equal(bias.numpy(), 3.0)
 
