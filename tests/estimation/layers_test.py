@@ -17,8 +17,6 @@ from tf_hsm.estimation import heads
 WIDTH, BATCH, N = 24, 40, 151
 TREE = trees.CATALOGUE["random"]()
 TAILS = {"cutoffs": [20, 60], "div_value": 2.0}
-
-
 PINNED = tf_hsm.Tree.balanced(N, 2).pin()
 embedding_softmax = partial(
     layers.EmbeddingSoftmax,
