@@ -76,7 +76,7 @@ class Reference:
 
     Attributes:
         table: `[N, ...]`.
-        slots: A list of the slots of the optimizer.
+        slots: A list, as the optimizer has them.
         rate: The learning rate.
     """
 
