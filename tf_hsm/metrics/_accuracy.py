@@ -49,7 +49,9 @@ class TopKAccuracy(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight
         )
-        found = find_labels(head, best_classes(head, hidden, self.k), labels)
+        found = find_labels(
+            head, best_classes(head, hidden, self.k, labels), labels
+        )
         return ops.any(found, [-2, -1]), mask, sample_weight
 
 
@@ -91,6 +93,8 @@ class PrecisionAtK(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight, as_sets=True
         )
-        found = find_labels(head, best_classes(head, hidden, self.k), labels)
+        found = find_labels(
+            head, best_classes(head, hidden, self.k, labels), labels
+        )
         precision = ops.mean(ops.cast(ops.any(found, -2), self.dtype), -1)
         return precision, mask, sample_weight

@@ -10,6 +10,9 @@ from tf_hsm._head_reference import HeadReference, check_hidden, reference_to
 from tf_hsm.losses import broadcast_weights
 from tf_hsm.runtime import arguments, label_sets, private_keras
 
+# In nats, relative to a log-probability and by itself: two ops round apart.
+_SLACK = 1e-4
+
 
 class HeadMetric(keras.metrics.Metric):
     """A metric of a head, which a model of a file finds by the head's name.
@@ -113,9 +116,34 @@ class OfTheBest(HeadMetric):
         return {**super().get_config(), "k": self.k}
 
 
-def best_classes(head, hidden, k):
-    """Returns the k most probable classes `[..., k]`, or all."""
-    return head.top_k(hidden, min(k, head.num_classes)).classes
+def best_classes(head, hidden, k, labels, of_first=False):
+    """Returns the k most probable classes `[..., k]`, or all.
+
+    The search opens no group that is less probable than the labels. So -1
+    stands for classes after the last of them.
+
+    Args:
+      head: the head.
+      hidden: `[..., width]`.
+      k: how many classes.
+      labels: `[..., M]`, from `read_labels`.
+      of_first: whether classes after the first label may be missing too.
+    """
+    k = min(k, head.num_classes)
+    if head.node_labels:
+        return head.top_k(hidden, k).classes
+    is_label = labels != label_sets.NONE
+    found = head.log_prob(tf.where(is_label, labels, 0), hidden)
+    # An input without labels needs no search.
+    if of_first:
+        bounds = tf.reduce_max(tf.where(is_label, found, -np.inf), -1)
+        # A label of probability 0, or NaN, is found nowhere.
+        bounds = tf.where(bounds > -np.inf, bounds, np.inf)
+    else:
+        bounds = tf.reduce_min(tf.where(is_label, found, np.inf), -1)
+    slack = _SLACK * (1 + tf.abs(bounds))
+    bounds = tf.where(tf.math.is_finite(bounds), bounds - slack, bounds)
+    return head.top_k(hidden, k, bounds=bounds).classes
 
 
 def read_labels(head, hidden, labels, mask, sample_weight, as_sets=False):

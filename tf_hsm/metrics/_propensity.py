@@ -87,7 +87,7 @@ class PropensityScoredPrecisionAtK(OfTheBest):
         )
         k = min(self.k, head.num_classes)
         found = ops.any(
-            find_labels(head, best_classes(head, hidden, k), labels), -1
+            find_labels(head, best_classes(head, hidden, k, labels), labels), -1
         )
         table = tf.constant(self._gains, self.dtype)
         gains = tf.gather(table, tf.maximum(labels, 0))

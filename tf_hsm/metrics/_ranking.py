@@ -14,9 +14,6 @@ from tf_hsm.metrics._of_the_best import (
 )
 from tf_hsm.runtime import label_sets
 
-# In nats, relative to a log-probability and by itself: two ops round apart.
-_SLACK = 1e-4
-
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class RecallAtK(OfTheBest):
@@ -56,7 +53,7 @@ class RecallAtK(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight
         )
-        best = best_classes(head, hidden, self.k)
+        best = best_classes(head, hidden, self.k, labels)
         found = ops.any(find_labels(head, best, labels), -1)
         recall = ops.divide_no_nan(
             _count(found, self.dtype),
@@ -101,7 +98,7 @@ class NDCGAtK(OfTheBest):
             head, hidden, labels, mask, sample_weight
         )
         k = min(self.k, head.num_classes)
-        found = find_labels(head, best_classes(head, hidden, k), labels)
+        found = find_labels(head, best_classes(head, hidden, k, labels), labels)
         gains = ops.cast(ops.any(found, -2), self.dtype)
         discounts = tf.constant(1 / np.log2(np.arange(2, k + 2)), gains.dtype)
         count = tf.reduce_sum(
@@ -123,10 +120,10 @@ class MeanReciprocalRank(OfTheBest):
     best rank among the labels. With `node_labels` it is the rank of the first
     class at or below the label's row.
 
-    The search takes the label's own log-probability as its bound: it opens no
-    group of the tree that is less probable than the label. So k may be large:
-    a label of rank 7 costs about a top-7. Classes of one probability stand in
-    the order of `top_k`. Labels and what counts are as for `RecallAtK`.
+    The search opens no group of the tree that is less probable than the label.
+    So k may be large: a label of rank 7 costs about a top-7. Classes of one
+    probability stand in the order of `top_k`. Labels and what counts are as for
+    `RecallAtK`.
 
     Args:
       head: a layer of `tf_hsm.layers`.
@@ -148,37 +145,12 @@ class MeanReciprocalRank(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight
         )
-        k = min(self.k, head.num_classes)
-        if head.node_labels:
-            best = best_classes(head, hidden, k)
-        else:
-            bounds = _log_probs_of(head, labels, hidden)
-            best = head.top_k(hidden, k, bounds=bounds).classes
+        best = best_classes(head, hidden, self.k, labels, of_first=True)
         found = ops.any(find_labels(head, best, labels), -2)
         rank = 1 + ops.argmax(ops.cast(found, "int32"), -1)
         reciprocal = 1 / ops.cast(rank, self.dtype)
         is_found = ops.cast(ops.any(found, -1), self.dtype)
         return is_found * reciprocal, mask, sample_weight
-
-
-def _log_probs_of(head, labels, inputs):
-    """Returns a number just below the largest log-probability of labels.
-
-    Args:
-      head: the head.
-      labels: `[..., M]`, -1 for no label.
-      inputs: `[..., width]`.
-
-    Returns:
-      `[...]`; infinity for an input without labels, which needs no search.
-    """
-    is_label = labels != label_sets.NONE
-    log_probs = head.log_prob(tf.where(is_label, labels, 0), inputs)
-    log_probs = tf.where(is_label, log_probs, -np.inf)
-    largest = tf.reduce_max(log_probs, -1)
-    slack = _SLACK * (1 + tf.abs(largest))
-    # A label of probability 0, or NaN, is found nowhere.
-    return tf.where(largest > -np.inf, largest - slack, np.inf)
 
 
 def _count(booleans, dtype):
