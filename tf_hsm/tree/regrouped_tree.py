@@ -41,4 +41,7 @@ def regroup(tree, vectors, keep_depths, seed, verbose):
         class_rows[classes[order]] = rows
     groups = tree.row_groups[class_rows]
     class_rows = sort_siblings(class_rows, groups, tree.class_rows)
-    return tree._with_class_rows(class_rows)
+    moved = tree._with(class_rows=class_rows, names=None)
+    if tree.names is None:
+        return moved
+    return moved.with_class_names(tree.names[tree.class_rows])

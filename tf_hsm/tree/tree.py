@@ -219,18 +219,6 @@ class Tree(TreeConstructors, GroupArrays):
         """
         return self._with(counts=counts)
 
-    def _with_class_rows(self, class_rows):
-        """Returns this tree with its classes at other leaves.
-
-        The names of classes move with them; inner rows have none.
-        """
-        names = None
-        if self._names is not None:
-            names = replace_class_names(
-                self.names[self.class_rows], class_rows, [""] * self.num_rows
-            )
-        return self._with(class_rows=class_rows, names=names)
-
     def class_name(self, classes):
         """Returns the name of a class: of its leaf.
 
