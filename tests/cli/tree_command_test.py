@@ -159,10 +159,11 @@ def test_plan(capsys):
     assert out == str(plan).splitlines()
     out = printed(
         capsys,
-        *("plan", "two_level", "--counts=words.txt", "--replicas=2"),
+        *("plan", "balanced:3", "--num_classes=900", "--replicas=2"),
         *("--batch=64", "--width=8"),
     )
-    plan = distribute.plan(tree, replicas=2, counts=COUNTS, batch=64, width=8)
+    tree = Tree.balanced(900, 3)
+    plan = distribute.plan(tree, replicas=2, batch=64, width=8)
     assert out == str(plan).splitlines()
     for arguments, message in (
         ("--devices=0", "devices is 0;"),
