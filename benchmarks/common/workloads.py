@@ -143,10 +143,11 @@ def draw_labels(case, number, seed=0):
     shape = (number, case.sizes.batch)
     if case.labels == "uniform":
         return rng.integers(case.sizes.num_classes, size=shape)
-    return _draw_zipf(rng, case.sizes.num_classes, shape)
+    return draw_zipf(rng, case.sizes.num_classes, shape)
 
 
-def _draw_zipf(rng, num_classes, shape):
+def draw_zipf(rng, num_classes, shape):
+    """Draws classes with the probabilities of `zipf_counts`."""
     cumulative = np.cumsum(zipf_counts(num_classes))
     return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1])
 
@@ -154,7 +155,7 @@ def _draw_zipf(rng, num_classes, shape):
 def _data_tree(num_classes):
     """The `from_data` tree of classes that have one context in a hundred."""
     rng = np.random.default_rng(0)
-    labels = _draw_zipf(rng, num_classes, 20 * num_classes)
+    labels = draw_zipf(rng, num_classes, 20 * num_classes)
     return Tree.from_data(
         labels, labels % 100, num_classes=num_classes, verbose=False
     )

@@ -74,8 +74,7 @@ def draw_labels(kind, plan, number, batch):
     if kind == "one_shard":
         places = rng.integers(plan.shards[0].num_classes, size=shape)
         return plan.layout.place_classes[plan.shards[0].first_place + places]
-    cumulative = np.cumsum(workloads.zipf_counts(plan.tree.num_classes))
-    return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1])
+    return workloads.draw_zipf(rng, plan.tree.num_classes, shape)
 
 
 def units_of(plan, labels):

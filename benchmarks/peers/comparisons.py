@@ -118,9 +118,8 @@ def skip_gram(num_classes, num_words, folder, threads):
 
 def _draw_corpus(num_classes, num_lines):
     """Returns `[lines, _LINE]` ids from 0, the most frequent class first."""
-    cumulative = np.cumsum(workloads.zipf_counts(num_classes))
-    draws = np.random.default_rng(0).random(num_lines * _LINE)
-    classes = np.searchsorted(cumulative, draws * cumulative[-1])
+    rng = np.random.default_rng(0)
+    classes = workloads.draw_zipf(rng, num_classes, num_lines * _LINE)
     _, ids, counts = np.unique(classes, return_inverse=True, return_counts=True)
     by_frequency = np.empty(counts.size, np.int64)
     by_frequency[np.argsort(-counts, kind="stable")] = np.arange(counts.size)
