@@ -15,13 +15,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import (
-    implementations,
-    limits,
-    machine,
-    workloads,
-)
-from benchmarks.top_k import calls, peaked_inputs
+from benchmarks.common import implementations, workloads
+from benchmarks.top_k import peaked_inputs
 
 DISTRIBUTIONS = ("flat", "peaked")
 
@@ -34,24 +29,6 @@ class Head(NamedTuple):
     inputs: tf.Tensor
     sizes: workloads.Workload
     dtype: str
-
-
-def make(source, batches, settings):
-    """Makes a head, and what its measurements need in this process.
-
-    Args:
-      source: what makes the head.
-      batches: how many inputs the calls are given.
-      settings: `timing.Settings`; its implementations are not used.
-
-    Returns:
-      (`Head`, `limits.Limits`, None), or (None, None, why it is refused).
-    """
-    machine.use_threads(settings.threads)
-    room = limits.of(settings)
-    num_inputs = calls.num_inputs(max(batches), settings.repetitions)
-    head, refusal = source.make(num_inputs, room)
-    return (None, None, refusal) if refusal else (head, room, None)
 
 
 class RandomSource(NamedTuple):

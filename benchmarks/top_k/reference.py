@@ -129,14 +129,7 @@ def _chunks(head, count):
 
 
 def _clarity(log_probs):
-    """How sure the model is of each input.
-
-    Args:
-      log_probs: `[c, N]`, of the classes.
-
-    Returns:
-      Two `[c]`: the probability of the best class, and the entropy in nats.
-    """
+    """Returns the probability of the best class and the entropy, `[c]` each."""
     probs = tf.exp(log_probs)
     terms = tf.math.multiply_no_nan(log_probs, probs)
     return tf.reduce_max(probs, 1).numpy(), -tf.reduce_sum(terms, 1).numpy()

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.common import floors, workbench
-from benchmarks.top_k import calls, heads, implementations, reference
+from benchmarks.common import floors, limits, machine, workbench
+from benchmarks.top_k import calls, implementations, reference
 
 FLOOR = "floor of exact"
 SAME = "same bits"
@@ -25,14 +25,20 @@ class Question(NamedTuple):
 def measure(source, question, settings):
     """Measures one head, in a process of its own.
 
-    `question` is a `Question`, `source` and `settings` go to `heads.make`.
+    Args:
+      source: makes a `heads.Head`.
+      question: a `Question`.
+      settings: `timing.Settings`; its implementations are not used.
 
     Returns:
       {"refused": why}; or a dict that JSON can hold: "head", "clarity",
       "needs", "checks", "rates", and "batches": batch -> name -> what
       `calls.measure` returns, both of the latter for each batch.
     """
-    head, limits, refusal = heads.make(source, question.batches, settings)
+    machine.use_threads(settings.threads)
+    room = limits.of(settings)
+    num_inputs = calls.num_inputs(max(question.batches), settings.repetitions)
+    head, refusal = source.make(num_inputs, room)
     if refusal:
         return {"refused": refusal}
     probe = floors.Probe(settings.threads, head.dtype)
@@ -40,7 +46,7 @@ def measure(source, question, settings):
     most = max(*question.batches, _CHECKED_CALLS)
     count = reference.num_inputs(head, most, rates[0])
     answers = reference.make(head, question.k, count)
-    bench = workbench.Workbench(limits)
+    bench = workbench.Workbench(room)
     # A row for each class.
     full_softmax = workbench.parameters(head.sizes.num_classes, head)
 
@@ -102,16 +108,9 @@ def is_wrong(result):
 
 
 def _check(name, function, head, answers, batch):
-    """Compares what a function finds with the answers.
-
-    Returns:
-      {"inputs", "bits"}; for a beam {"inputs", "found", "complete", "proved"}:
-      the share of the k best classes that it finds, of the inputs for which it
-      finds all, and of those for which it knows that it did; None for the full
-      softmax, which is another model.
-    """
+    """Returns what `report` prints of a function and the answers."""
     if name == implementations.FULL:
-        return None
+        return None  # Another model has other answers.
     num_calls = np.clip(len(answers.classes) // batch, 1, _CHECKED_CALLS)
     count = min(len(answers.classes), num_calls * batch)
     parts = [
