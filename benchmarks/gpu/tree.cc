@@ -32,7 +32,6 @@ EvenTree MakeEvenTree(int64_t num_classes,
   std::vector<Run> level = {{0, num_classes}};
   for (int64_t fanout : branching) {
     if (level.empty()) break;
-    ++tree.depth;
     std::vector<Run> below;
     for (const Run& run : level) {
       const int64_t group = static_cast<int64_t>(tree.group_offsets.size()) - 1;
@@ -61,18 +60,9 @@ EvenTree MakeEvenTree(int64_t num_classes,
 }
 
 std::vector<int64_t> TwoLevels(int64_t num_classes) {
-  if (num_classes <= 3) return {num_classes};
   const int64_t groups =
       std::llround(std::sqrt(static_cast<double>(num_classes)));
   return {groups, (num_classes + groups - 1) / groups};
-}
-
-std::vector<int64_t> LevelsOf(int64_t num_classes, int64_t fanout) {
-  std::vector<int64_t> levels = {fanout};
-  for (int64_t reach = fanout; reach < num_classes; reach *= fanout) {
-    levels.push_back(fanout);
-  }
-  return levels;
 }
 
 Labels::Labels(int64_t num_classes, bool zipf) : num_classes_(num_classes) {

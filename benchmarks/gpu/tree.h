@@ -19,21 +19,18 @@ struct EvenTree {
   std::vector<int64_t> class_rows;
   std::vector<int64_t> row_groups;
   std::vector<int64_t> class_ranks;
-  int64_t depth = 0;
 
   TreeView view() const;
 };
 
 // A node with n classes below it has min(branching of its level, n) children,
-// whose numbers of classes differ by at most one, as in Tree.balanced.
+// whose numbers of classes differ by at most one, as in Tree.balanced. Levels
+// that no node needs are left out.
 EvenTree MakeEvenTree(int64_t num_classes,
                       const std::vector<int64_t>& branching);
 
 // About sqrt(N) groups of about sqrt(N), as in Tree.two_level.
 std::vector<int64_t> TwoLevels(int64_t num_classes);
-
-// Groups of `fanout` on as many levels as that takes.
-std::vector<int64_t> LevelsOf(int64_t num_classes, int64_t fanout);
 
 // Uniform labels, or class c with probability proportional to 1 / (c + 1).
 class Labels {

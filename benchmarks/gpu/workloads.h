@@ -72,13 +72,11 @@ inline EvenTree MakeHuffmanTree(int64_t num_classes) {
   tree.class_rows.resize(num_classes);
   tree.class_ranks.resize(num_classes);
   std::vector<int64_t> nodes;  // of rows
-  std::deque<std::pair<int64_t, int64_t>> waiting = {
-      {num_classes + static_cast<int64_t>(children.size()) - 1, 0}};
+  std::deque<int64_t> waiting = {num_classes +
+                                 static_cast<int64_t>(children.size()) - 1};
   while (!waiting.empty()) {
-    const auto [node, depth] = waiting.front();
+    const auto [a, b] = children[waiting.front() - num_classes];
     waiting.pop_front();
-    tree.depth = std::max(tree.depth, depth + 1);
-    const auto [a, b] = children[node - num_classes];
     for (int64_t child : {a, b}) {
       const int64_t row = static_cast<int64_t>(nodes.size());
       tree.row_groups.push_back(tree.group_offsets.size() - 1);
@@ -87,7 +85,7 @@ inline EvenTree MakeHuffmanTree(int64_t num_classes) {
         tree.class_rows[child] = row;
       } else {
         tree.group_parents.push_back(row);
-        waiting.push_back({child, depth + 1});
+        waiting.push_back(child);
       }
     }
     tree.group_offsets.push_back(nodes.size());
@@ -112,7 +110,7 @@ inline EvenTree MakeTree(const Workload& load) {
     return MakeHuffmanTree(load.classes);
   }
   return MakeEvenTree(load.classes, load.tree == "binary"
-                                        ? LevelsOf(load.classes, 2)
+                                        ? std::vector<int64_t>(64, 2)
                                         : TwoLevels(load.classes));
 }
 
