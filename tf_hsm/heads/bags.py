@@ -37,15 +37,15 @@ class Bags:
         """
         are_ragged = isinstance(self.ids, tf.RaggedTensor)
         ids = self.ids.flat_values if are_ragged else self.ids
-        checked = arguments.kept_classes(
+        are_right = arguments.in_range(
             tf.cast(ids, tf.int64), table.shape[0], "ids"
         )
-        with tf.control_dependencies([checked]):
-            if look_up is None:
-                vectors = gradients.look_up(arguments.parameter(table), ids)
-            else:
-                vectors = look_up(table, ids)
-            vectors = tf.cast(vectors, dtype)
+        ids = arguments.checked(ids, are_right)
+        if look_up is None:
+            vectors = gradients.look_up(arguments.parameter(table), ids)
+        else:
+            vectors = look_up(table, ids)
+        vectors = tf.cast(vectors, dtype)
         if not are_ragged:
             return vectors
         weights = self.weights
@@ -237,8 +237,8 @@ def _like(ids, weights):
         tf.cast(ids.row_splits, tf.int64),
         "weights must have the shape of ids: one for each id of each bag",
     )
-    with tf.control_dependencies([] if assertion is None else [assertion]):
-        return ids.with_flat_values(tf.identity(weights.flat_values))
+    flat = arguments.checked(weights.flat_values, assertion)
+    return ids.with_flat_values(flat)
 
 
 def _ragged(values, name):

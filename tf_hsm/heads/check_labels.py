@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_hsm.runtime import replicas
+from tf_hsm.runtime import arguments, replicas
 
 
 def check_labels(labels, num_classes, name, of_all):
@@ -39,5 +39,4 @@ def check_labels(labels, num_classes, name, of_all):
         ]
     )
     assertion = tf.debugging.Assert(tf.logical_not(is_wrong), [message])
-    with tf.control_dependencies([] if assertion is None else [assertion]):
-        return tf.identity(labels)
+    return arguments.checked(labels, assertion)

@@ -12,6 +12,7 @@ from tf_hsm.heads.parts import Part
 from tf_hsm.heads.tree_head import RowShares, TreeHead
 from tf_hsm.ops.top_k import TopK
 from tf_hsm.partition.frequency_clusters import FrequencyClusters
+from tf_hsm.runtime import arguments
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,14 +44,11 @@ class ClusterHead(HeadOfParts):
     def find(self, classes, name, counted=None, of_all=False):
         """See `HeadOfParts`: places are ranks."""
         if of_all:
-            checked = (
-                classes if counted is None else tf.where(counted, classes, 0)
-            )
+            used = classes if counted is None else tf.where(counted, classes, 0)
             checked = check_labels(
-                tf.reshape(checked, [-1]), self.num_classes, name, True
+                tf.reshape(used, [-1]), self.num_classes, name, True
             )
-            with tf.control_dependencies([checked]):
-                classes = tf.identity(classes)
+            classes = arguments.checked(classes, checked)
         ranks = self.clusters.ranks(classes, name, counted)
         tails = self.clusters.tails(ranks)
         return ranks, self.clusters.shortlist_rows(ranks, tails)

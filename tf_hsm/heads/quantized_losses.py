@@ -119,8 +119,7 @@ def _visited_rows(tree, labels, near):
         "labels must be below the number of labels of the tree, which is "
         f"{tree.num_classes}",
     )
-    with tf.control_dependencies([] if asserted is None else [asserted]):
-        places = tf.where(labels >= 0)
+    places = tf.where(arguments.checked(labels, asserted) >= 0)
     examples = places[:, 0]
     rows = tf.gather(tensors.class_rows, tf.gather_nd(labels, places))
     count = tf.shape(labels, tf.int64)[0]

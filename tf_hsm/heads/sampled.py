@@ -35,7 +35,7 @@ class SampledHead(TreeHead):
         flat = tf.reshape(tf.cast(labels, tf.int64), [-1])
         counted = arguments.counted(flat, batch.ignored)
         kept = tf.where(
-            arguments.kept_classes(flat, self.num_classes, "labels", counted)
+            arguments.in_range(flat, self.num_classes, "labels", counted)
         )
         losses = self._sampled_losses(
             tf.gather_nd(flat, kept),

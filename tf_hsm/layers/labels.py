@@ -87,8 +87,7 @@ def of_known_rank(labels, inputs):
             given,
         ],
     )
-    with tf.control_dependencies([asserted]):
-        labels = tf.reshape(labels, shape)
+    labels = tf.reshape(arguments.checked(labels, asserted), shape)
     return tf.ensure_shape(labels, inputs.shape[:-1])
 
 

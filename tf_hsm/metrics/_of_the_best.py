@@ -207,9 +207,8 @@ def read_labels(head, hidden, labels, mask, sample_weight, as_sets=False):
 def _in_range(head, labels, counted):
     """Returns labels, whose use is an error where one that counts is wrong."""
     count = head.tree.num_rows if head.node_labels else head.num_classes
-    kept = arguments.kept_classes(labels, count, "labels", counted)
-    with tf.control_dependencies([kept]):
-        return tf.identity(labels)
+    kept = arguments.in_range(labels, count, "labels", counted)
+    return arguments.checked(labels, kept)
 
 
 def find_labels(head, classes, labels):

@@ -170,5 +170,4 @@ def _checked(classes, size):
         ],
         summarize=1,
     )
-    with tf.control_dependencies([] if asserted is None else [asserted]):
-        return tf.identity(classes)
+    return arguments.checked(classes, asserted)

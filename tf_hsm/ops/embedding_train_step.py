@@ -156,8 +156,7 @@ def _bags(indices, combiner, weights, table):
             splits,
             "index_weights must have the row splits of indices",
         )
-        with tf.control_dependencies([] if assertion is None else [assertion]):
-            weights = tf.identity(weights.flat_values)
+        weights = arguments.checked(weights.flat_values, assertion)
     dtype = arguments.dtype_of(variable_named("weights", table))
     return {
         "indices": arguments.integers(indices.flat_values, "indices"),

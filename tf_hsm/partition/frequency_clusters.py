@@ -137,7 +137,7 @@ class FrequencyClusters:
           tf.errors.InvalidArgumentError: one is not in [0, N).
         """
         classes = tf.cast(classes, tf.int64)
-        kept = arguments.kept_classes(classes, self.num_classes, name, counted)
+        kept = arguments.in_range(classes, self.num_classes, name, counted)
         ranks = tf.where(kept, classes, 0)
         if self.order is not None:
             ranks = tf.gather(path_tensors(self.order).class_rows, ranks)

@@ -152,32 +152,44 @@ def counted(labels, ignore_class):
     return counts
 
 
-def kept_classes(classes, num_classes, name, counted=None):
-    """Returns which classes are to be used, bool, and checks them.
+def in_range(numbers, count, name, counted=None):
+    """Returns which numbers are to be used, bool, and checks them.
 
     Args:
-      classes: int64, of any shape.
-      num_classes: N.
+      numbers: classes or other ids, int64, of any shape.
+      count: how many ids there are.
       name: of the argument, for the error.
-      counted: None; or bool, of the same shape: other classes may be any
-        number, and are not used.
+      counted: None; or bool, of the same shape: others may be any number, and
+        are not used.
 
     Raises:
-      tf.errors.InvalidArgumentError: one is not in [0, N).
+      tf.errors.InvalidArgumentError: one is not in [0, count).
     """
-    is_class = (classes >= 0) & (classes < num_classes)
-    wrong = ~is_class if counted is None else counted & ~is_class
+    is_right = (numbers >= 0) & (numbers < count)
+    wrong = ~is_right if counted is None else counted & ~is_right
     asserted = tf.debugging.Assert(
         ~tf.reduce_any(wrong),
         [
-            f"{name} must be in [0, {num_classes}); the first that is not has "
+            f"{name} must be in [0, {count}); the first that is not has "
             "position and value",
             tf.where(wrong)[:1],
-            tf.boolean_mask(classes, wrong)[:1],
+            tf.boolean_mask(numbers, wrong)[:1],
         ],
     )
-    with tf.control_dependencies([] if asserted is None else [asserted]):
-        return is_class & (True if counted is None else counted)
+    used = is_right if counted is None else is_right & counted
+    return checked(used, asserted)
+
+
+def checked(value, assertion):
+    """Returns a tensor whose use is an error where an assertion fails.
+
+    Args:
+      value: the tensor.
+      assertion: what `tf.debugging` returns, None where it holds already; or a
+        tensor that needs an assertion.
+    """
+    with tf.control_dependencies([] if assertion is None else [assertion]):
+        return tf.identity(value)
 
 
 def floats(inputs, dtype):
@@ -229,8 +241,7 @@ def of_width(inputs, width):
             width,
             f"inputs must have the shape [..., {width}]",
         )
-        with tf.control_dependencies([is_right]):
-            return tf.identity(inputs)
+        return checked(inputs, is_right)
     if inputs.shape.rank and inputs.shape[-1] not in (None, width):
         raise ValueError(
             f"inputs must have the shape [..., {width}], the width of weights "
@@ -256,8 +267,7 @@ def flat_inputs(inputs, width, shape, name):
         tf.shape(inputs)[:-1],
         f"{name} must have the shape of inputs but for its last dimension",
     )
-    with tf.control_dependencies([] if assertion is None else [assertion]):
-        return tf.reshape(inputs, [-1, width])
+    return tf.reshape(checked(inputs, assertion), [-1, width])
 
 
 def scalar(name, value, dtype):
@@ -319,8 +329,7 @@ def flat_bounds(bounds, shape, dtype):
         shape,
         "bounds must have the shape of inputs but for its last dimension",
     )
-    with tf.control_dependencies([] if assertion is None else [assertion]):
-        flat = tf.reshape(bounds, [-1])
+    flat = tf.reshape(checked(bounds, assertion), [-1])
     return tf.where(tf.math.is_nan(flat), none, flat)
 
 
@@ -424,5 +433,4 @@ def check_number(number, is_right, message):
         return number
     before, after = message.split("{}")
     asserted = tf.debugging.Assert(is_right, [before, number, after])
-    with tf.control_dependencies([] if asserted is None else [asserted]):
-        return tf.identity(number)
+    return checked(number, asserted)

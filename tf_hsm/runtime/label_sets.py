@@ -97,8 +97,7 @@ def not_multi_hot(values, counts, name, instead, present=True):
             tf.shape(values),
         ],
     )
-    with tf.control_dependencies([] if asserted is None else [asserted]):
-        return tf.identity(values)
+    return arguments.checked(values, asserted)
 
 
 def shares(labels, dtype):
@@ -149,8 +148,7 @@ def of_same_rows(label_weights, labels):
         "sample_weight must have a number for each label: as many for each "
         "input as it has labels",
     )
-    with tf.control_dependencies([] if asserted is None else [asserted]):
-        flat = tf.identity(label_weights.flat_values)
+    flat = arguments.checked(label_weights.flat_values, asserted)
     return label_weights.with_flat_values(flat)
 
 
@@ -173,8 +171,7 @@ def weights(label_weights, labels, dtype):
         "sample_weight must have a number for each label, or one for each "
         "input, but its shape is not that of labels",
     )
-    with tf.control_dependencies([] if asserted is None else [asserted]):
-        label_weights = tf.cast(label_weights, dtype)
+    label_weights = arguments.checked(tf.cast(label_weights, dtype), asserted)
     return tf.where(
         tf.not_equal(labels, NONE), label_weights, tf.zeros([], dtype)
     )
