@@ -206,47 +206,30 @@ def check_leading_shapes(place, leading):
     problem = problem.replace(
         inputs=problem.inputs.reshape([*leading, 7]), biases=None
     )
-    arguments = arguments_of(place, problem)
+    weights, biases, inputs = arguments_of(place, problem)
+    given = weights, biases, inputs, tree
     classes = np.zeros([*leading, 2], np.int64)
-
-    weights, biases, inputs = arguments
+    log_prob = tf_hsm.hierarchical_softmax_log_prob
 
     def gradient():
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            values = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree)
+            values = tf_hsm.hierarchical_softmax_log_probs(*given)
         return values, tape.gradient(values, inputs)
 
+    calls = [
+        (gradient, [tree.num_classes, 7]),
+        (lambda: [log_prob(weights, biases, classes, inputs, tree)], [2]),
+        (lambda: tf_hsm.hierarchical_softmax_top_k(*given, 3), [3, 3]),
+        (lambda: [tf_hsm.hierarchical_softmax_sample(*given, 4, seed=0)], [4]),
+    ]
+    if leading:
+        none = weights, biases, classes[..., :0], inputs, tree
+        calls.append((lambda: [log_prob(*none)], [0]))
     # One at a time: the emulation runs one launch at a time anyway.
-    values, dx = place.run(gradient)
-    given = place.run(
-        lambda: tf_hsm.hierarchical_softmax_log_prob(
-            weights, biases, classes, inputs, tree
-        )
-    )
-    best = place.run(
-        lambda: tf_hsm.hierarchical_softmax_top_k(*arguments, tree, 3)
-    )
-    draws = place.run(
-        lambda: tf_hsm.hierarchical_softmax_sample(*arguments, tree, 4, seed=0)
-    )
-    for found, size in [
-        (values, tree.num_classes),
-        (dx, 7),
-        (given, 2),
-        (best.log_probs, 3),
-        (best.classes, 3),
-        (draws, 4),
-    ]:
-        assert found.shape == [*leading, size]
-    if not leading:
-        return
-    empty = place.run(
-        lambda: tf_hsm.hierarchical_softmax_log_prob(
-            weights, biases, classes[..., :0], inputs, tree
-        )
-    )
-    assert empty.shape == [*leading, 0]
+    for call, sizes in calls:
+        for found, size in zip(place.run(call), sizes, strict=True):
+            assert found.shape == [*leading, size]
 
 
 def check_nan(place):

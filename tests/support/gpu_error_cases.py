@@ -262,15 +262,10 @@ def check_states(place, name, dtype):
     wider = oracle.random_problem(tree, 70, 10, dtype)
     other_dtype = np.float32 if dtype == np.float64 else np.float64
 
-    def parameters(of, dtype=dtype):
-        return {
-            "weights": of.weights.astype(dtype),
-            "biases": [of.biases.astype(dtype)],
-        }
-
     def state(examples=70, **attributes):
         return raw_ops.tf_hsm_loss(
-            **parameters(problem),
+            weights=problem.weights,
+            biases=[problem.biases],
             labels=problem.labels[:examples],
             inputs=problem.inputs[:examples],
             **tree_tensors(tree)._asdict(),
@@ -279,11 +274,13 @@ def check_states(place, name, dtype):
             **attributes,
         ).state
 
-    def gradients(state, factor=1, dtype=dtype, **others):
-        upstream = factor * problem.upstream.astype(oracle.accumulator(dtype))
-        arguments = {**parameters(problem, dtype), **others}
+    def gradients(state, factor=1, of=problem, dtype=dtype, biases=True):
+        upstream = problem.upstream.astype(oracle.accumulator(dtype))
         return raw_ops.tf_hsm_loss_grad(
-            **arguments, loss_grads=upstream, state=state
+            weights=of.weights.astype(dtype),
+            biases=[of.biases.astype(dtype)] if biases else [],
+            loss_grads=factor * upstream,
+            state=state,
         )
 
     def several():
@@ -304,20 +301,25 @@ def check_states(place, name, dtype):
         np.testing.assert_array_equal(
             2 * values[normal], getattr(double, name).numpy()[normal]
         )
-
-    for message, call in {
-        r"but comes from a loss with \w+ weights of shape \[\d+,9\]": lambda: (
-            gradients(state(), **parameters(wider))
+    for message, call in (
+        (
+            r"but comes from a loss with \w+ weights of shape \[\d+,9\]",
+            lambda: gradients(state(), of=wider),
         ),
-        r"must come from a loss with \w+ weights": lambda: gradients(
-            state(), dtype=other_dtype
+        (
+            r"must come from a loss with \w+ weights",
+            lambda: gradients(state(), dtype=other_dtype),
         ),
-        "without biases, but": lambda: gradients(state(), biases=[]),
-        "loss_grads must have the shape of labels": lambda: gradients(
-            state(examples=35)
+        ("without biases, but", lambda: gradients(state(), biases=False)),
+        (
+            "loss_grads must have the shape of labels",
+            lambda: gradients(state(examples=35)),
         ),
-        "but is empty": lambda: gradients(state(with_gradients=False)),
-        "a variant of the type": lambda: gradients(tf.raw_ops.OptionalNone()),
-    }.items():
+        ("but is empty", lambda: gradients(state(with_gradients=False))),
+        (
+            "a variant of the type",
+            lambda: gradients(tf.raw_ops.OptionalNone()),
+        ),
+    ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             place.run(call)
