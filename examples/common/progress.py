@@ -17,30 +17,24 @@ class Progress:
 
         Args:
             title: What is done.
-            total: How much there is to do, in any measure; None: unknown.
-            unit: What else is counted, such as "tokens".
+            total: How much there is to do; None: unknown.
+            unit: What is counted, such as "tokens".
         """
         self.title = title
         self._total = total
         self._unit = unit
         self._begin = self._shown = time.monotonic()
-        self._done = self._count = 0
+        self._done = 0
 
-    def add(self, done, count):
-        """Adds the work since the last call.
-
-        Args:
-            done: The work in the measure of `total`.
-            count: The work in `unit`.
-        """
+    def add(self, done):
+        """Adds the work since the last call."""
         self._done += done
-        self._count += count
         now = time.monotonic()
         if now - self._shown < _EVERY_S:
             return
         self._shown = now
         seconds = now - self._begin
-        text = f"{self._count:,} {self._unit}, {self._count / seconds:,.0f}/s"
+        text = f"{self._done:,} {self._unit}, {self._done / seconds:,.0f}/s"
         if self._total and self._done:
             share = min(self._done / self._total, 1)
             left = seconds / share - seconds

@@ -206,7 +206,7 @@ def _read(options):
         if tokens:
             ids = map(numbers.__getitem__, tokens)
             documents[name] = np.fromiter(ids, np.int32, len(tokens))
-            progress.add(0, len(tokens))
+            progress.add(len(tokens))
     return list(numbers), documents
 
 

@@ -44,7 +44,8 @@ class Steps(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         """Begins to count."""
-        self._progress = Progress(self._title, self.params["steps"], "tokens")
+        tokens = self.params["steps"] * self._tokens_per_step
+        self._progress = Progress(self._title, tokens, "tokens")
 
     def on_train_batch_end(self, batch, logs=None):
         """Does what is due.
@@ -60,7 +61,7 @@ class Steps(keras.callbacks.Callback):
                 "--learning_rate."
             )
         self._progress.title = f"{self._title}, loss {logs['loss']:.3f}"
-        self._progress.add(1, self._tokens_per_step)
+        self._progress.add(self._tokens_per_step)
         done = batch + 1
         is_last = done == self.params["steps"]
         if self._save_every and not is_last and done % self._save_every == 0:

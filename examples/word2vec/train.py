@@ -89,7 +89,7 @@ def train(chosen):
                 )
             done += piece.num_words
             progress.title = f"{title}, loss {mean:.3f}"
-            progress.add(piece.num_words, piece.num_words)
+            progress.add(piece.num_words)
         print(f"{title}: loss {mean:.4f}", flush=True)
     return source.words, trained.vectors.numpy()
 
