@@ -22,7 +22,7 @@ class Settings(NamedTuple):
     time_limit: float  # seconds a step
 
 
-def interleave(turns, repetitions, between):
+def interleave(turns, repetitions, between=lambda: None):
     """Times functions in turn, after one call of each to warm up.
 
     Another one is the first in each turn: it meets cold caches. A function that

@@ -55,7 +55,6 @@ def measure(sizes, kind, counts, repetitions, threads):
     samples = timing.interleave(
         {name: turns_of(name, step) for name, step in functions.items()},
         repetitions,
-        lambda: None,
     )
     results = {
         str(name): compared(seconds, samples["one"])

@@ -40,7 +40,7 @@ _SERVERS = flags.DEFINE_multi_integer(
 _REPETITIONS = define.count("repetitions", 15, "Steps timed for each figure.")
 
 
-def _devices(sizes, threads):
+def _devices(sizes):
     for labels in _LABELS.value:
         times = machine.run_alone(
             devices.measure,
@@ -48,13 +48,12 @@ def _devices(sizes, threads):
             labels,
             sorted(set(_DEVICES.value)),
             _REPETITIONS.value,
-            threads,
+            command.threads(),
         )
         yield {"labels": labels, "times": times}
 
 
-def _servers(sizes, threads):
-    del threads  # Servers take what there is.
+def _servers(sizes):
     for count in _SERVERS.value:
         for classes in (sizes.classes // 10, sizes.classes):
             result = network.run(
@@ -66,8 +65,7 @@ def _servers(sizes, threads):
             yield {"servers": count, "classes": classes, **result}
 
 
-def _plans(sizes, threads):
-    del threads  # Nothing is timed.
+def _plans(sizes):
     for labels in _LABELS.value:
         for count in sorted(set(_DEVICES.value)):
             result = simulation.measure(
@@ -79,13 +77,12 @@ def _plans(sizes, threads):
 def main(_):
     """Measures, prints and writes what --what says."""
     sizes = steps.Sizes(_CLASSES.value, _WIDTH.value, _BATCH.value)
-    threads = command.threads()
-    figures = command.Figures(threads, sizes=sizes._asdict())
+    figures = command.Figures(command.threads(), sizes=sizes._asdict())
     for kind, measure in zip(_KINDS, (_devices, _servers, _plans), strict=True):
         if kind not in _WHAT.value:
             continue
         print(f"\n{report.title(kind, sizes)}", flush=True)
-        for entry in measure(sizes, threads):
+        for entry in measure(sizes):
             figures.add(kind, entry)
             print(report.text(kind, entry), flush=True)
 

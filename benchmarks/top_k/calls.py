@@ -66,7 +66,7 @@ def measure(functions, inputs, batch, repetitions):
     gc.disable()
     try:
         turns = {name: turns_of(name) for name in functions}
-        timing.interleave(turns, repetitions, lambda: None)
+        timing.interleave(turns, repetitions)
     finally:
         gc.enable()
     return {name: _percentiles(found) for name, found in samples.items()}
