@@ -42,16 +42,13 @@ def read(folder):
             load_extreme(folder / f"{n}_X_Xf.txt", folder / f"{n}_X_Y.txt")
             for n in ("trn", "tst")
         ]
-    (train, test), sizes = (
-        parts,
-        [(x.num_features, x.num_labels) for x in parts],
-    )
-    if sizes[0] != sizes[1]:
+    train, test = ((x.num_features, x.num_labels) for x in parts)
+    if train != test:
         raise ValueError(
             f"{folder}: the training data has other numbers of features and "
-            f"labels, {sizes[0]}, than the test data, {sizes[1]}"
+            f"labels, {train}, than the test data, {test}"
         )
-    return train, test
+    return parts
 
 
 def label_names(folder, num_labels):

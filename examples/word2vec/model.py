@@ -84,12 +84,7 @@ class Model:
             return float(self._steps(*examples))
 
     def _all_steps(self, contexts, *others):
-        """Trains on single words, or on the means of windows.
-
-        The gradient of a word is that of the mean, divided by the number of
-        words in the window. word2vec.c and gensim do not divide it (İrsoy,
-        Benton and Stratos, 2021: Corrected CBOW Performs as well as Skip-gram).
-        """
+        """Trains on single words, or on the means of windows."""
         *splits, labels = others
         total = tf.constant(0.0, tf.float64)
         for begin in tf.range(0, tf.size(labels), self._batch_size):
