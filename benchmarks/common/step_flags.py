@@ -26,10 +26,10 @@ _TIME_LIMIT = flags.DEFINE_float(
 )
 
 
-def cases(names, tree=None, labels=None):
+def cases(names, labels=None):
     """Lists `workloads.cases`; ends the command if a name is unknown."""
     try:
-        return workloads.cases(names, tree, labels, DTYPE.value)
+        return workloads.cases(names, labels, DTYPE.value)
     except ValueError as error:
         sys.exit(str(error))
 

@@ -94,12 +94,11 @@ class Case:
         )
 
 
-def cases(workloads, tree, labels, dtype):
+def cases(workloads, labels, dtype):
     """Lists the cases to run.
 
     Args:
       workloads: names in `WORKLOADS`.
-      tree: a name for `make_tree`, or None for those of each workload.
       labels: "uniform", "zipf", "both", or None for the first kind of each
         workload.
       dtype: the name of the type of weights and inputs.
@@ -108,28 +107,23 @@ def cases(workloads, tree, labels, dtype):
       ValueError: a name is unknown; lists those that exist.
     """
     for name in workloads:
-        _check("workload", name, WORKLOADS)
-    if tree and not tree.startswith("balanced:"):
-        _check("tree", tree, [*TREES, "balanced:K"])
+        if name not in WORKLOADS:
+            raise ValueError(
+                f"there is no workload {name!r}; there are "
+                f"{', '.join(WORKLOADS)}"
+            )
     kinds = {None: None, "both": LABELS}.get(labels, (labels,))
     return [
-        Case(name, tree_name, kind, dtype)
+        Case(name, tree, kind, dtype)
         for name in workloads
-        for tree_name in ([tree] if tree else WORKLOADS[name].trees)
+        for tree in WORKLOADS[name].trees
         for kind in kinds or WORKLOADS[name].labels[:1]
     ]
 
 
 def make_tree(case):
-    """Builds the tree of a case.
-
-    "balanced:K" has groups of K.
-    """
-    name, _, number = case.tree.partition(":")
-    num_classes = case.sizes.num_classes
-    if name == "balanced":
-        return Tree.balanced(num_classes, int(number))
-    return TREES[name](num_classes)
+    """Builds the tree of a case."""
+    return TREES[case.tree](case.sizes.num_classes)
 
 
 def zipf_counts(num_classes):
@@ -159,10 +153,3 @@ def _data_tree(num_classes):
     return Tree.from_data(
         labels, labels % 100, num_classes=num_classes, verbose=False
     )
-
-
-def _check(kind, name, known):
-    if name not in known:
-        raise ValueError(
-            f"there is no {kind} {name!r}; there are {', '.join(known)}"
-        )

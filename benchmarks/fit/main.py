@@ -21,7 +21,6 @@ from benchmarks.fit import heads, measures, report, tasks, training
 
 _TASKS = define.names("tasks", tasks.MAKERS, "Tasks to train on.")
 _HEADS = define.names("heads", heads.NAMES, "Heads to train.")
-_MEASURES = define.names("measures", measures.NAMES, "Tables to print.")
 _SEEDS = define.count("seeds", 3, "Runs of each head, with other seeds.")
 _STEPS = define.count("steps", 3000, "Training steps of each run.")
 _EPOCHS = define.count(
@@ -119,7 +118,7 @@ def _description(name, task):
 
 def _show(runs, path):
     for name in dict.fromkeys(run["task"] for run in runs):
-        for measure in _MEASURES.value:
+        for measure in measures.NAMES:
             of_task = [run for run in runs if run["task"] == name]
             text = report.table(name, of_task, measure)
             print(f"\n{text}", flush=True)

@@ -6,7 +6,7 @@
 Every figure is measured in this run. benchmarks/README.md says how.
 """
 
-from absl import app, flags
+from absl import app
 
 from benchmarks.common import (
     case_flags,
@@ -15,17 +15,10 @@ from benchmarks.common import (
     implementations,
     machine,
     step_flags,
-    workloads,
 )
 from benchmarks.loss import memory, report, timing
 
 _WORKLOAD = define.workload_names(["1m-b400", "text8"])
-_TREE = flags.DEFINE_string(
-    "tree",
-    None,
-    f"{', '.join(workloads.TREES)}, or balanced:K with groups of K. By default "
-    "those that a workload is defined with.",
-)
 _IMPLEMENTATIONS = define.names(
     "implementations",
     implementations.IMPLEMENTATIONS,
@@ -54,9 +47,7 @@ def _compare(case, settings):
 
 def main(_):
     """Runs all cases, prints their tables and writes the JSON file."""
-    cases = step_flags.cases(
-        _WORKLOAD.value, _TREE.value, case_flags.LABELS.value
-    )
+    cases = step_flags.cases(_WORKLOAD.value, case_flags.LABELS.value)
     settings = step_flags.settings(dict.fromkeys(_IMPLEMENTATIONS.value))
     figures = command.Figures(settings.threads, settings=settings._asdict())
     for case in cases:

@@ -66,18 +66,18 @@ def adaptive(workload, folder, turns, threads):
     )
 
 
-def skip_gram(num_classes, num_words, folder, threads):
+def skip_gram(num_words, folder, threads, num_classes=None):
     """Training on the pairs of neighbours of a corpus, with a Huffman tree.
 
     The words are drawn like zipf labels. The classes are those that occur,
     numbered by frequency, and their counts are those of the Huffman tree.
 
     Args:
-      num_classes: how many classes there are to draw from; None: as in the
-        workload "deep".
       num_words: the size of the corpus, rounded down to whole lines.
       folder: where to write the corpus.
       threads: how many CPUs each may use.
+      num_classes: how many classes there are to draw from; None: as in the
+        workload "deep".
     """
     sizes = workloads.WORKLOADS["deep"]
     num_classes = num_classes or sizes.num_classes

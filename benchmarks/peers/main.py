@@ -25,12 +25,6 @@ _WORKLOAD = define.names(
     "of many labels.",
     default=["1bw", "text8", "deep", _LABELS],
 )
-_CLASSES = flags.DEFINE_integer(
-    "classes",
-    None,
-    "Classes that the corpus of deep is drawn from; 1,000,000 by default.",
-    lower_bound=2,
-)
 _WORDS = flags.DEFINE_integer(
     "words", 500_000, "Words in the corpus of deep.", lower_bound=10_000
 )
@@ -105,10 +99,7 @@ def main(_):
             if workload == "deep":
                 turns = 1 + _REPETITIONS.value
                 comparison = comparisons.skip_gram(
-                    _CLASSES.value,
-                    _WORDS.value,
-                    folder,
-                    threads,
+                    _WORDS.value, folder, threads
                 )
             else:
                 # The threads of PyTorch are slow at first.

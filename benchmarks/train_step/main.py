@@ -44,7 +44,7 @@ def _compare(case, rule, settings):
 
 def main(_):
     """Runs all cases, prints their tables and writes the JSON file."""
-    cases = step_flags.cases(_WORKLOAD.value, labels=case_flags.LABELS.value)
+    cases = step_flags.cases(_WORKLOAD.value, case_flags.LABELS.value)
     settings = step_flags.settings(steps.IMPLEMENTATIONS)
     figures = command.Figures(settings.threads, settings=settings._asdict())
     for case in cases:

@@ -37,11 +37,9 @@ def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(
     assert result["memory"]["ours"]["parameters"] == 4 * 17 * 1_032
 
 
-def test_unknown_workloads_and_trees_are_errors_that_list_the_known_ones():
+def test_an_unknown_workload_is_an_error_that_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"'2m'.*1m-b400"):
-        workloads.cases(["2m"], None, None, "float32")
-    with pytest.raises(ValueError, match=r"'deep'.*balanced:K"):
-        workloads.cases(["tiny"], "deep", None, "float32")
+        workloads.cases(["2m"], None, "float32")
 
 
 def test_work_counts_every_group_on_the_paths():

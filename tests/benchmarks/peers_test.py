@@ -66,7 +66,7 @@ def test_pytorch_takes_a_step_on_the_same_labels(tmp_path):
 
 
 def _skip_gram(folder):
-    return comparisons.skip_gram(500, 10_000, folder, 1)
+    return comparisons.skip_gram(10_000, folder, 1, num_classes=500)
 
 
 @pytest.mark.parametrize(
