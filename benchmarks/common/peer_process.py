@@ -8,7 +8,7 @@ asks for one measurement.
 A child runs the class `Implementation` of one module:
 
     Implementation(spec)      prepares everything; `spec` is a dict
-    .facts                    a dict, with at least "version" and "parameters"
+    .facts                    a dict, with at least "version"
     .run(phase, turn)         measures once: {"seconds", "pairs"}, where pairs
                               of an example and its label were worked on, and
                               whatever else the module says

@@ -13,10 +13,10 @@ class Implementation:
     first; -1 where it finds fewer.
     """
 
-    def __init__(self, spec, version, parameters=None):
+    def __init__(self, spec, version):
         """Reads the examples."""
         self.spec, self.data = spec, dict(np.load(spec["data"]))
-        self.facts = {"version": version, "parameters": parameters}
+        self.facts = {"version": version}
 
     def run(self, phase, turn):
         """Trains, and finds labels of the tests.

@@ -16,9 +16,6 @@ class Implementation(label_runs.Implementation):
         """Reads the examples."""
         super().__init__(spec, importlib.metadata.version("napkinxc"))
         self._nodes = [tuple(node) for node in spec["nodes"]]
-        # A bias is the weight of one more feature.
-        features = 1 + self.data["train_inputs"].shape[1]
-        self.facts["parameters"] = len(self._nodes) * features
         self._folder = tempfile.TemporaryDirectory()
 
     def _train(self):

@@ -19,8 +19,6 @@ class Implementation(label_runs.Implementation):
         machine.use_threads(spec["threads"])
         self._tree = tf_hsm.Tree.load(spec["tree"])
         super().__init__(spec, tf_hsm.__version__)
-        width = self.data["train_inputs"].shape[1]
-        self.facts["parameters"] = self._tree.num_rows * (1 + width)
 
     def _train(self):
         keras.utils.set_random_seed(0)
