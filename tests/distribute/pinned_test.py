@@ -10,17 +10,17 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.pinned import TREES
 
 import tf_hsm
 from tests.support import spread_heads as heads
 from tests.support import trees
 from tests.support.devices import CPUS
+from tests.support.references import PINNED, build
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
 from tf_hsm.layers import HierarchicalSoftmax
 
-TREE = TREES["huffman_203"]()
+TREE = build("pinned huffman_203")
 
 
 def plan_of(tree, count=3, top=8, **options):
@@ -30,11 +30,11 @@ def plan_of(tree, count=3, top=8, **options):
     )
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", PINNED)
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_cut_as_the_expanded_tree(name, count):
     """The same units and shards; each group, once, has a row of weights."""
-    tree = TREES[name]()
+    tree = build(name)
     pinned, plain = plan_of(tree, count), plan_of(tree.expand(), count)
     assert pinned != plain
     assert (

@@ -34,10 +34,7 @@ def cut_head(name, count):
 
 
 def wanted(head, x, mask, renormalize):
-    log_probs = head.log_probs(x).numpy()
-    mask = np.broadcast_to(mask, log_probs.shape)
-    pairs = zip(log_probs, mask, strict=True)
-    return np.stack([masked(*pair, renormalize) for pair in pairs])
+    return masked(head.log_probs(x).numpy(), mask, renormalize)
 
 
 @everywhere

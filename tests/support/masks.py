@@ -37,18 +37,23 @@ def lists_of(mask):
     return padded(mask) if len(mask) > 1 else padded(mask)[0]
 
 
-def wanted(tree, arguments, mask, renormalize=False, **options):
-    """The definition: log-probabilities `[B, N]` in float64.
+def masked(log_probs, mask, renormalize):
+    """The definition, for log-probabilities `[B, N]`, in float64.
 
     What is not allowed has probability zero, and the rest may be divided by
     its sum.
     """
-    values = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree, **options)
-    values = np.where(mask, values.numpy().astype(np.float64), -np.inf)
+    values = np.where(mask, log_probs.astype(np.float64), -np.inf)
     if renormalize:
         sums = np.exp(values).sum(1, keepdims=True)
         values -= np.log(np.where(mask.any(1, keepdims=True), sums, 1))
     return values
+
+
+def wanted(tree, arguments, mask, renormalize=False, **options):
+    """`masked` of what the op gives."""
+    values = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree, **options)
+    return masked(values.numpy(), mask, renormalize)
 
 
 def check(found, values, mask, k, exact):
