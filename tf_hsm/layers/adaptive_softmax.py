@@ -10,12 +10,9 @@ from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import grown_layer, tied_rows
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import of_number
 from tf_hsm.layers.layer_arguments import documented, width_of
 from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.tail_places import TailPlaces
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
 from tf_hsm.runtime import quantized_rows, row_parts
@@ -182,22 +179,16 @@ class AdaptiveSoftmax(HeadLayer):
                 class_weights=class_weights,
                 focal_gamma=focal_gamma,
             ),
-            RowSpec(
-                use_bias=use_bias,
-                kernel_initializer=kernel_initializer,
-                bias_initializer=bias_initializer,
-            ),
-            RowOptions(
-                kernel_regularizer=kernel_regularizer,
-                bias_regularizer=bias_regularizer,
-                kernel_constraint=kernel_constraint,
-                bias_constraint=bias_constraint,
-            ),
-            InPlace(
-                optimizer=optimizer,
-                stochastic_rounding=stochastic_rounding,
-                seed=seed,
-            ),
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            optimizer=optimizer,
+            stochastic_rounding=stochastic_rounding,
+            seed=seed,
             **kwargs,
         )
         self._places = TailPlaces(self, devices, optimizer)

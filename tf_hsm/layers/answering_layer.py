@@ -1,6 +1,7 @@
 """The parts of a head layer, its answers, and its contents in files."""
 
 import contextlib
+import dataclasses
 import inspect
 
 import keras
@@ -10,7 +11,10 @@ from tf_hsm._head_reference import note_made
 from tf_hsm.layers import quantized, tied_embedding
 from tf_hsm.layers.class_arrays import unpacked
 from tf_hsm.layers.head_answer import in_functional_models
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.layer_arguments import width_of
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.saved_rows import SavedRows
 from tf_hsm.runtime import private_keras, private_tensorflow
 from tf_hsm.tree import Tree
@@ -42,6 +46,12 @@ def option(owner, name):
     )
 
 
+def _made_of(options, kind):
+    """Returns a `kind`, a dataclass, and removes its fields from options."""
+    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    return kind(**{n: options.pop(n) for n in names if n in options})
+
+
 class AnsweringLayer(keras.layers.Layer):
     """A Keras layer that holds a head and passes it questions.
 
@@ -60,11 +70,9 @@ class AnsweringLayer(keras.layers.Layer):
     Args:
       trees: returns the trees whose order the rows follow: see `SavedRows`.
       objective: an `Objective`, or a `LabelSetObjective`.
-      rows: a `RowSpec`.
-      row_options: a `RowOptions`.
-      in_place: an `InPlace`.
       cuts: arrays that say where a plan cuts the tree.
-      **kwargs: as for every Keras layer.
+      **kwargs: the fields of `RowSpec`, `RowOptions` and `InPlace`; and as for
+        every Keras layer.
     """
 
     ignore_class = option("objective", "ignore_class")
@@ -96,23 +104,16 @@ class AnsweringLayer(keras.layers.Layer):
         doc="The type of losses and log-probabilities.",
     )
 
-    def __init__(
-        self,
-        trees,
-        objective,
-        rows,
-        row_options,
-        in_place,
-        /,
-        cuts=(),
-        **kwargs,
-    ):
+    def __init__(self, trees, objective, /, cuts=(), **kwargs):
         for name in self._unsupported:
             if name in kwargs:
                 raise ValueError(
                     f"{name} is not possible for {type(self).__name__}; leave "
                     "it out"
                 )
+        rows, row_options, in_place = (
+            _made_of(kwargs, kind) for kind in (RowSpec, RowOptions, InPlace)
+        )
         super().__init__(**kwargs)
         self._saved = SavedRows(self, trees, cuts)
         # Keras tracks attributes for tf.train.Checkpoint.

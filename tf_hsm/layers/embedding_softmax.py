@@ -9,7 +9,6 @@ from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import grown_layer, in_place, pruned_layer
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import by_blocks
 from tf_hsm.layers.labels import as_label
 from tf_hsm.layers.layer_arguments import (
@@ -17,8 +16,6 @@ from tf_hsm.layers.layer_arguments import (
     starting_counts,
 )
 from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.tree.tree import check_one_tree
 
@@ -159,22 +156,16 @@ class EmbeddingSoftmax(HeadLayer):
                 ),
                 focal_gamma=focal_gamma,
             ),
-            RowSpec(
-                use_bias=use_bias,
-                kernel_initializer=kernel_initializer,
-                bias_initializer=bias_initializer,
-            ),
-            RowOptions(
-                kernel_regularizer=kernel_regularizer,
-                bias_regularizer=bias_regularizer,
-                kernel_constraint=kernel_constraint,
-                bias_constraint=bias_constraint,
-            ),
-            InPlace(
-                optimizer=optimizer,
-                stochastic_rounding=stochastic_rounding,
-                seed=seed,
-            ),
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            optimizer=optimizer,
+            stochastic_rounding=stochastic_rounding,
+            seed=seed,
             **kwargs,
         )
         self.tree = tree

@@ -9,11 +9,8 @@ from tf_hsm.heads.sampled import SampledHead
 from tf_hsm.layers import grown_layer, pruned_layer
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.layer_arguments import documented
 from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.tree import Tree, files
 from tf_hsm.tree.pruned_tree import sums
 
@@ -131,18 +128,14 @@ class SampledSoftmax(HeadLayer):
                 class_weights=class_weights,
                 focal_gamma=focal_gamma,
             ),
-            RowSpec(
-                use_bias=use_bias,
-                kernel_initializer=kernel_initializer,
-                bias_initializer=bias_initializer,
-            ),
-            RowOptions(
-                kernel_regularizer=kernel_regularizer,
-                bias_regularizer=bias_regularizer,
-                kernel_constraint=kernel_constraint,
-                bias_constraint=bias_constraint,
-            ),
-            InPlace(seed=seed),
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            seed=seed,
             **kwargs,
         )
         if sampler not in SAMPLERS:
