@@ -20,7 +20,6 @@ from tf_hsm.runtime import private_keras, replicas
 MANY_NUMBERS = 1 << 22
 
 _LINEAR = (keras.optimizers.SGD,)
-_TRAIN_STEPS = (keras.Model.train_step, keras.Sequential.train_step)
 
 
 def check(model, head, heads):
@@ -144,7 +143,8 @@ def warn(model, head):
         return
     if optimizer is None or not head.trainable or head.in_place.trains(head):
         return
-    if type(model).train_step not in _TRAIN_STEPS:  # which may use another one
+    # Another one may use another optimizer.
+    if type(model).train_step is not keras.Model.train_step:
         return
     texts = [
         _about_replicas(optimizer, head),
@@ -183,13 +183,18 @@ def _about_dense_work(optimizer, head):
     fetched = ""
     if is_on_devices(head):
         fetched = ", and fetches these tables from their devices"
-    if name == "LossScaleOptimizer" and isinstance(
-        _inner(optimizer), RowOptimizer
-    ):
-        return (
-            f"Keras' LossScaleOptimizer reads all {numbers:,} numbers of this "
-            f"layer's tables at every step{fetched}; compile with tf_hsm."
-            "optimizers.LossScaleOptimizer(optimizer)"
+    instead = _instead_of(name)
+    if name == "LossScaleOptimizer":
+        if isinstance(_inner(optimizer), RowOptimizer):
+            return (
+                f"Keras' LossScaleOptimizer reads all {numbers:,} numbers of "
+                f"this layer's tables at every step{fetched}; compile with "
+                "tf_hsm.optimizers.LossScaleOptimizer(optimizer)"
+            )
+        inner = type(_inner(optimizer)).__name__
+        name = f"LossScaleOptimizer around {inner}"
+        instead = (
+            f"tf_hsm.optimizers.LossScaleOptimizer({_instead_of(inner)}(...))"
         )
     own, with_own = "", ""
     if "optimizer" in inspect.signature(type(head)).parameters:
@@ -201,7 +206,7 @@ def _about_dense_work(optimizer, head):
     return (
         f"Keras' {name} reads and writes all {numbers:,} numbers of this "
         f"layer's tables at every step{fetched}; compile with "
-        f"{_instead_of(name)}{own}. For a million rows of 64 numbers a step "
+        f"{instead}{own}. For a million rows of 64 numbers a step "
         f"takes 286 ms on two CPU cores with Keras' Adam, 43 ms with "
         f"LazyAdam{with_own}"
     )

@@ -6,17 +6,18 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.support import pinned, trees
+from tests.support import trees
+from tests.support.references import PINNED, build
 from tf_hsm.cost.model import CostModel
 from tf_hsm.distribute import Plan, plan
 from tf_hsm.distribute.plan_cost import expected_largest
 from tf_hsm.tree import Tree
 
-TREES = {**trees.CATALOGUE, **pinned.TREES, **trees.DEEP}
+TREES = [*trees.CATALOGUE, *PINNED, *trees.DEEP]
 
 
 def plan_of(name, devices, top=8, zipf=True, **options):
-    tree = TREES[name]()
+    tree = build(name)
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
     counts = 1000 // ranks if zipf else None
     return plan(tree, devices, counts=counts, top=top, **options)
@@ -200,7 +201,7 @@ def test_bad_configs():
         Plan.from_config(config, Tree.two_level(9))
 
 
-@pytest.mark.parametrize("name", [*trees.CATALOGUE, *pinned.TREES])
+@pytest.mark.parametrize("name", [*trees.CATALOGUE, *PINNED])
 @pytest.mark.parametrize("zipf", [False, True])
 def test_cost_adds_up(name, zipf):
     """Top and shards are together what `Tree.expected_cost` says."""

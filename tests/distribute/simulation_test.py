@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.distribute.simulation import simulate
-from tests.support import pinned, trees
+from tests.support import trees
 from tests.support.pairs import all_pairs
+from tests.support.references import PINNED, build
 from tf_hsm.distribute import plan
 from tf_hsm.tree import Tree
 
@@ -13,7 +14,7 @@ WIDTH = 5
 # An input or its gradient, and a row of the gradient of the top: numbers of
 # float32, and two numbers of the row, of 8 bytes.
 VECTOR, ROW = 4 * WIDTH, 4 * (WIDTH + 1) + 2 * 8
-TREES = {**trees.CATALOGUE, **pinned.TREES}
+TREES = [*trees.CATALOGUE, *PINNED]
 
 
 def plan_of(tree, count, on_replicas, **options):
@@ -80,10 +81,10 @@ def by_paths(p, labels):
 
 
 @pytest.mark.parametrize(
-    "name, count, on_replicas", all_pairs([*TREES], [1, 3, 8], [False, True])
+    "name, count, on_replicas", all_pairs(TREES, [1, 3, 8], [False, True])
 )
 def test_against_paths(name, count, on_replicas):
-    tree = TREES[name]()
+    tree = build(name)
     p = plan_of(tree, count, on_replicas, top=8)
     rng = np.random.default_rng(0)
     batches = [rng.integers(tree.num_classes, size=size) for size in (24, 0, 7)]

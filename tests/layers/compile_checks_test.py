@@ -255,7 +255,11 @@ OPTIMIZERS = [
     (lambda: LossScaleOptimizer(SGD(0.1)), None),
     (
         lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.1)),
-        "LazyAdam",
+        "LossScaleOptimizer(tf_hsm.optimizers.LazyAdam(...))",
+    ),
+    (
+        lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1)),
+        "LossScaleOptimizer(tf_hsm.optimizers.SGD(...))",
     ),
 ]
 

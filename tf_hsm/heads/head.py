@@ -93,9 +93,9 @@ class Head(typing.Protocol):
         """Draws classes `[..., num_samples]` by their probabilities."""
 
     def tree_heads(self):
-        """Returns the heads of one tree each that have the rows, a list.
+        """Returns the heads of one tree or forest each that have the rows.
 
-        A `ShardedHead` has none: no tree of its own belongs to a shard.
+        A list: the head itself, or the heads of its parts, the top's first.
         """
 
     def variables(self):

@@ -168,7 +168,8 @@ class HeadLayer(AnsweringLayer):
         It divides by the loss scale of the model that has called the layer
         last. In a loop that scales no losses, after a `fit` that did, call
         `head(hidden)` before: then it divides by nothing. Without this call
-        there is an error, but for a `fit` and a loop that both run eagerly.
+        the step is divided by the old scale: an error in graphs, silent where
+        both run eagerly.
 
         Args:
           labels: as for `call`.

@@ -10,7 +10,7 @@ def map_rows(tree, before, from_top):
 
     The classes below a row are an interval of depth-first ranks. So a row has
     the classes of an earlier row below it, beside new ones, if the earlier
-    ranks of its old classes are an interval of that begin and size. The rows of
+    ranks of its old classes are the interval of that row. The rows of
     a chain, which all have the same classes, are told apart by counting from
     the leaf, or with `from_top` from the other end.
     """

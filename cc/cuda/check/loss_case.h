@@ -104,7 +104,7 @@ struct LossCase {
   const std::string name;
   const int64_t size, width;
   const int64_t logits;  // bytes that are kept
-  const int needs;       // where they are kept
+  const int needs;       // `Needs`, the work that the plan must have
   const bool biases;
   const TreeView tree;                      // of the case
   std::unique_ptr<DeviceTree> device_tree;  // `tree`, unless it was broken

@@ -102,7 +102,7 @@ class LossBatch {
   Tensor packed;  // the memory of problem.x
   Problem<T> problem;
   // Where the inputs are vectors, those of the sorted examples, by row
-  // (SparseGradient), and of bags whose each is.
+  // (SparseGradient), and for each of them the bag that it is in (`bag_of`).
   std::vector<KeyAndIndex> vector_rows;
   Bags<A> bags;  // without, only its rows
   std::vector<int64_t> bag_of;

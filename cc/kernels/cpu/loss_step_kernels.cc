@@ -118,7 +118,7 @@ struct LossStepOp : LossStepAttributes {
     dw.values = Data<A>(ready->dw);
     dw.count = fanout;
     dw.width = width;
-    // One row with all biases.
+    // The biases as one row, so that one update takes them all.
     db.values = Data<A>(ready->db);
     db.count = 1;
     db.width = fanout;
