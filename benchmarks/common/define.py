@@ -40,9 +40,7 @@ def names(name, known, description, default=None):
     return holder
 
 
-def workload_names(default, remark=""):
+def workloads_of(default):
     """Defines --workload, a list of names; returns it."""
-    known = ", ".join(workloads.WORKLOADS)
-    return flags.DEFINE_list(
-        "workload", default, f"Workloads, of {known}{remark}."
-    )
+    known = workloads.WORKLOADS
+    return names("workload", known, f"Of {', '.join(known)}.", default)

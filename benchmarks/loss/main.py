@@ -18,7 +18,7 @@ from benchmarks.common import (
 )
 from benchmarks.loss import memory, report, timing
 
-_WORKLOAD = define.workload_names(["1m-b400", "text8"])
+_WORKLOAD = define.workloads_of(["1m-b400", "text8"])
 _IMPLEMENTATIONS = define.names(
     "implementations",
     implementations.IMPLEMENTATIONS,

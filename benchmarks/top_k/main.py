@@ -20,7 +20,7 @@ from benchmarks.common import (
 )
 from benchmarks.top_k import heads, peaked_inputs, report, timing, trained_head
 
-_WORKLOAD = define.workload_names(["1m-b400"], "; of these, all but the batch")
+_WORKLOAD = define.workloads_of(["1m-b400"])
 _DISTRIBUTION = define.names(
     "distribution",
     heads.DISTRIBUTIONS,

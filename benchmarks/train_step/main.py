@@ -18,7 +18,7 @@ from benchmarks.common import (
 )
 from benchmarks.train_step import memory, report, steps, timing
 
-_WORKLOAD = define.workload_names(["1m-b400"])
+_WORKLOAD = define.workloads_of(["1m-b400"])
 _OPTIMIZER = define.names(
     "optimizer",
     steps.RULES,

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from absl import flags
 
-from benchmarks.common import floors, implementations, workloads
-from tests.support.benchmarks import figures_of, measure_here
+from benchmarks.common import floors, implementations
+from tests.support.benchmarks import figures_of, measure_here, run_main
 from tests.support.trees import CATALOGUE
 from tf_hsm import Tree
 
@@ -38,8 +39,8 @@ def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(
 
 
 def test_an_unknown_workload_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"'2m'.*1m-b400"):
-        workloads.cases(["2m"], None, "float32")
+    with pytest.raises(flags.IllegalFlagValueError, match=r"2m.*1m-b400"):
+        run_main("loss", "--workload=2m")
 
 
 def test_work_counts_every_group_on_the_paths():
