@@ -214,19 +214,7 @@ def _over_examples(batch_loss, weights, labels, inputs, ignore_class):
 
 
 def _loss_by_level(lookup, weights, biases, labels, inputs, tree):
-    """Sums the cross entropies of all levels, the deepest first.
-
-    Args:
-      lookup: `tf.gather`, or a function called like it.
-      weights: `[R, D]`.
-      biases: `[R]`, or None.
-      labels: `[B]`, int64.
-      inputs: `[B, D]`.
-      tree: a `tf_hsm.Tree`.
-
-    Returns:
-      `[B]` nats.
-    """
+    """The sums `[B]` of the losses of all levels; `lookup` is a `tf.gather`."""
     check_not_pinned(tree, "a baseline")
     tensors = tree_tensors(tree)
     levels = tree_levels(tree)

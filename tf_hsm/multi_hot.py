@@ -75,13 +75,7 @@ def _of_sparse(matrix):
 
 
 def _lists(places, values, shape):
-    """Returns lists of labels `[..., M]`.
-
-    Args:
-      places: `[n, 2]`, the rows and columns of the ones, in order.
-      values: `[n]`, the numbers there.
-      shape: of the matrix.
-    """
+    """Lists `[..., M]` of the ones at places `[n, 2]`: rows and columns."""
     asserted = tf.debugging.Assert(
         tf.reduce_all(tf.equal(values, 1)),
         [

@@ -149,16 +149,9 @@ def _exchange(
 ):
     """Calls a function for the parts of this replica, for all replicas.
 
-    Args:
-      replica: the context of this replica.
-      parts: see `call_parts`.
-      owners: see `call_parts`.
-      function: see `ask_parts`.
-      values: see `ask_parts`.
-      nothing: see `ask_parts`.
-      differentiable: whether each value has gradients, a list.
-      anchors: other tensors by which the results are differentiable; scalars
-        that are 0.
+    `differentiable` says of each value whether it has gradients. The results
+    have gradients by `anchors` too, scalars that are 0. The rest is as for
+    `ask_parts`.
     """
     if not parts:
         return []

@@ -50,11 +50,7 @@ class HeadOfTree:
     def _losses_by(self, forward, inputs, batch):
         """Returns the losses of a `Batch`, or makes its step in the gradient.
 
-        Args:
-          forward: a function of the inputs that returns the outputs of a loss
-            op, as `loss_outputs` does.
-          inputs: `[..., width]`.
-          batch: the `Batch`.
+        The function `forward` takes inputs to what `loss_outputs` returns.
         """
         if batch.step is not None:
             return batch.step.losses(self.weights, self.biases, inputs, forward)

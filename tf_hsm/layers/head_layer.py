@@ -199,13 +199,9 @@ class HeadLayer(AnsweringLayer):
     ):
         """Returns the `LabelLosses` of labels, for losses and metrics.
 
-        Args:
-          labels: `[...]` or `[..., 1]` integers, `[..., M]` or ragged.
-          inputs: `[..., width]`.
-          sample_weight: weights of inputs, or of several labels; or None.
-          inputs_mask: `[...]` bool, the inputs that count; or None.
-          plain: whether to return -log p(label) over all classes, without a
-            step, label smoothing, class weights, the focal loss and z-loss.
+        With `plain` they are -log p(label) over all classes: without a step,
+        label smoothing, class weights, the focal loss and z-loss. The other
+        arguments are those of `call`.
         """
         self._check_built()
         inputs = check_hidden(self, inputs)

@@ -249,12 +249,7 @@ def _replace_attributes(layer, old, new):
 
 
 def _replaced(part, rows):
-    """Returns a head, or a part of one, with other weights.
-
-    Args:
-      part: a head, a part of one, or a tuple of parts.
-      rows: id of a variable -> the `QuantizedRows` in its place.
-    """
+    """Returns a head, or parts, with the `rows` for variables of some ids."""
     if isinstance(part, tuple):
         return tuple(_replaced(p, rows) for p in part)
     if isinstance(part, ShardedHead):

@@ -208,14 +208,10 @@ def _row_sums(tree, values):
 
 
 def _tangent(head, tree, rows, probs, shares):
-    """Stage 1: the slopes `[n, width]` of rows of the new tree.
+    """Stage 1: the slopes `[n, width]` of rows `[n]` of the new tree.
 
-    Args:
-      head: the old head.
-      tree: the new tree.
-      rows: `[n]`.
-      probs: `[N, 1]`, the probabilities of all classes at m.
-      shares: `[n, 1]`, the probabilities of the new rows in their groups.
+    By the probabilities at m: `[N, 1]` of all classes, and as `shares` `[n, 1]`
+    of the new rows in their groups.
     """
     old = head.tree
     all_groups = _Groups(old, np.arange(old.num_rows))

@@ -156,15 +156,7 @@ def _owners(optimizer):
 
 
 def _slot_owners(optimizer):
-    """Returns the variables that an optimizer's variables are slots of.
-
-    Args:
-      optimizer: a built Keras optimizer.
-
-    Returns:
-      A list for `optimizer.variables`, with None for those that belong to none,
-      as the number of steps does.
-    """
+    """For each variable of a built optimizer, whose slot it is; or None."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     variables = private_optimizer.built_variables(inner)
     # Another optimizer tells what it adds, for small variables of that rank.
