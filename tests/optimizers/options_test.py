@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.optimizers_reference import OURS
 
+from tests.support.update_rules import OURS
 from tf_hsm import optimizers
 
 N, WIDTH = 1009, 3

@@ -3,10 +3,10 @@
 import keras
 import pytest
 import tensorflow as tf
-from tests.support.optimizers_reference import OURS
 
 from tests.support.models import compile_form, make_data, train
 from tests.support.training import assert_same
+from tests.support.update_rules import OURS
 from tf_hsm import optimizers
 
 MAKERS = {
