@@ -41,11 +41,7 @@ class Bags:
             tf.cast(ids, tf.int64), table.shape[0], "ids"
         )
         ids = arguments.checked(ids, are_right)
-        if look_up is None:
-            vectors = gradients.look_up(arguments.parameter(table), ids)
-        else:
-            vectors = look_up(table, ids)
-        vectors = tf.cast(vectors, dtype)
+        vectors = tf.cast((look_up or gradients.look_up)(table, ids), dtype)
         if not are_ragged:
             return vectors
         weights = self.weights

@@ -19,8 +19,6 @@ from tf_hsm.layers.objective import Objective
 from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.tree.tree import check_one_tree
 
-_COMBINERS = ("mean", "sum")
-
 
 @documented
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -130,10 +128,7 @@ class EmbeddingSoftmax(HeadLayer):
         **kwargs,
     ):
         check_one_tree(tree)
-        if combiner not in _COMBINERS:
-            raise ValueError(
-                f"combiner must be 'mean' or 'sum', but is {combiner!r}"
-            )
+        arguments.check_combiner(combiner)
         for name in ("devices", "plan"):
             if kwargs.pop(name, None):
                 raise ValueError(

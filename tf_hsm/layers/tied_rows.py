@@ -14,7 +14,7 @@ def vectors(layer, classes):
     quantized.check_floats(layer, "an embedding")
     layer.row_variables()  # an error if the layer is not built
     step = layer.in_place.step(layer)
-    look_up = _look_up if step is None else step.gather
+    look_up = gradients.look_up if step is None else step.gather
     found = cluster_vectors.vectors(layer._head, classes, look_up)
     found = tf.cast(found, layer.compute_dtype)
     if step is not None:
@@ -22,10 +22,6 @@ def vectors(layer, classes):
     return layer.in_place.without_gradient(
         layer, found, "these vectors", in_place.NO_TAPE
     )
-
-
-def _look_up(table, rows):
-    return gradients.look_up(table.value, rows)
 
 
 def check_embeds(layer):

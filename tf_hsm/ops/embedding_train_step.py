@@ -134,10 +134,7 @@ def hierarchical_softmax_embedding_train_step(
 
 def _bags(indices, combiner, weights, table):
     """The op's arguments that say what the inputs are made of."""
-    if combiner not in ("mean", "sum"):
-        raise ValueError(
-            f"combiner must be 'mean' or 'sum', but is {combiner!r}"
-        )
+    arguments.check_combiner(combiner)
     if not isinstance(indices, tf.RaggedTensor):
         if weights is not None:
             raise ValueError(

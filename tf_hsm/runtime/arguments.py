@@ -394,6 +394,14 @@ def share(name, value):
     return number
 
 
+def check_combiner(combiner):
+    """Raises a ValueError unless bags can be combined so."""
+    if combiner not in ("mean", "sum"):
+        raise ValueError(
+            f"combiner must be 'mean' or 'sum', but is {combiner!r}"
+        )
+
+
 def smoothing_prior(prior):
     """A prior of label smoothing, or None, as the ops take it."""
     return [] if prior is None else [tf.cast(prior, tf.float32)]

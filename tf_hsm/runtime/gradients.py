@@ -4,7 +4,7 @@ import functools
 
 import tensorflow as tf
 
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime import arguments, private_tensorflow
 
 
 def is_recording():
@@ -78,10 +78,11 @@ def at_least_one_row(rows, *values):
 
 
 def look_up(table, rows):
-    """Returns rows `[B]` of a table, `[B, width]`, as `tf.gather` does.
+    """Returns rows `[B]` of a variable, `[B, width]`, as `tf.gather` does.
 
     On replicas the gradient has at least one row: see `at_least_one_row`.
     """
+    table = arguments.parameter(table)
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return tf.gather(table, rows)
     is_empty = tf.equal(tf.size(rows), 0)
