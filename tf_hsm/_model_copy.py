@@ -1,15 +1,22 @@
 """Copies of models whose head has other rows."""
 
 import contextlib
+import tempfile
 
 import keras
 
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import (
     kept_rows,
-    layer_copies,
     model_calls,
     private_keras,
+)
+
+# Their own methods are for adapters and quantization, which are variables.
+_IN_VARIABLES = (
+    keras.layers.Dense,
+    keras.layers.EinsumDense,
+    keras.layers.Embedding,
 )
 
 
@@ -158,12 +165,48 @@ def _copy_state(layer, copy):
         pairs = zip(*within, strict=True)
     for old, new in pairs:
         if not isinstance(old, HeadLayer):
-            layer_copies.copy_state(old, new)
+            _copy_own_state(old, new)
             continue
         optimizer = getattr(old, "optimizer", None)
         if optimizer is not None and optimizer.built:
             new.in_place.build(new)
             kept_rows.copy_optimizer(optimizer, new.optimizer, {})
+
+
+def _copy_own_state(source, target):
+    """Copies what a layer of Keras saves by methods of its own.
+
+    Such as the vocabulary of a `TextVectorization`, or what `Normalization`
+    makes of its variables, which are to be assigned afterwards.
+    """
+    if _overrides(source, "load_own_variables") and not isinstance(
+        source, _IN_VARIABLES
+    ):
+        store = {}
+        source.save_own_variables(store)
+        target.load_own_variables(store)
+    if not _overrides(source, "load_assets"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source.save_assets(folder)
+        target.load_assets(folder)
+    if hasattr(source, "get_vocabulary"):
+        found, expected = target.get_vocabulary(), source.get_vocabulary()
+        if list(found) != list(expected):
+            raise ValueError(
+                f"{source.name} has tokens that Keras does not save, empty "
+                "ones or line breaks; give the layer its vocabulary when it "
+                "is made"
+            )
+
+
+def _overrides(layer, name):
+    method = getattr(type(layer), name, None)
+    return method not in (
+        None,
+        getattr(keras.layers.Layer, name, None),
+        getattr(keras.Model, name, None),
+    )
 
 
 @contextlib.contextmanager
