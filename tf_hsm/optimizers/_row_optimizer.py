@@ -18,9 +18,10 @@ import collections
 import functools
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from tf_hsm.optimizers import _row_constraint, _sparse_update
+from tf_hsm.optimizers import _sparse_update
 from tf_hsm.optimizers._unique_slices import (
     UniqueSlices,
     sum_repeated,
@@ -192,7 +193,11 @@ class RowOptimizer(private_optimizer.ApplySteps):
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "a constraint of rows together (Keras' are of each with axis=1)": (
                 variable.constraint is not None
-                and not _row_constraint.is_possible(variable)
+                and not _takes_rows_alone(
+                    variable.constraint,
+                    tuple(variable.shape[1:]),
+                    variable.dtype,
+                )
             ),
         }
         for name, is_asked in asked.items():
@@ -283,6 +288,24 @@ class RowOptimizer(private_optimizer.ApplySteps):
         if decays:
             value -= value * self.weight_decay * rate
         self.assign(variable, _rows_of(value - change, rows))
+
+
+@functools.lru_cache(maxsize=128)
+def _takes_rows_alone(constraint, shape, dtype):
+    """Whether a constraint is of each row by itself.
+
+    Tries it on a few rows together and on each: large ones, small ones.
+    """
+    rows = np.random.default_rng(0).normal(size=[3, *shape])
+    with tf.init_scope():
+        for scale in (1e-3, 1.0, 1e3):
+            values = tf.cast(scale * rows, dtype)
+            together = tf.cast(constraint(values), tf.float64)
+            alone = [constraint(values[i : i + 1]) for i in range(3)]
+            alone = tf.cast(tf.concat(alone, 0), tf.float64)
+            if not np.allclose(together, alone, rtol=1e-2, atol=0):
+                return False
+    return True
 
 
 def _is_sparse(gradient):
