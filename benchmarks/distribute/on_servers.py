@@ -6,7 +6,8 @@ import time
 import tensorflow as tf
 
 from benchmarks.common import timing
-from benchmarks.distribute import devices, network, servers, steps
+from benchmarks.distribute import devices, network, steps
+from examples.distributed import servers
 from tf_hsm import distribute
 
 # The first steps send functions, and open connections.
@@ -25,8 +26,9 @@ def measure(sizes, count, repetitions):
     """
     sizes = steps.Sizes(*sizes)
     tree = sizes.tree
-    with servers.Servers(count) as cluster:
-        plan = distribute.plan(tree, cluster.devices)
+    with servers.Servers(count, num_trainers=0) as started:
+        cluster = distribute.connect(started.addresses)
+        plan = distribute.plan(tree, cluster.devices())
         functions = {
             name: steps.make_step(
                 steps.make_head(tree, sizes.width, spread), sizes
