@@ -83,9 +83,7 @@ class ClusterHead(HeadOfParts):
         """See `HeadOfParts`."""
         return self.shortlist.log_prob(rows, inputs), None
 
-    def search(self, inputs, k, mask, least, beam_width):
-        """See `HeadOfParts`."""
-        return best_classes(self, inputs, k, mask, least, beam_width)
+    search = best_classes
 
     def best_of_share(self, inputs, top_p):
         """See `HeadOfParts`: all classes."""

@@ -210,9 +210,7 @@ class ShardedHead(HeadOfParts):
         starts = self.top_log_probs(inputs)
         return tf.gather(starts, rows, batch_dims=1), starts
 
-    def search(self, inputs, k, mask, least, beam_width):
-        """See `HeadOfParts`."""
-        return best_classes(self, inputs, k, mask, least, beam_width)
+    search = best_classes
 
     def seeds(self, seed):
         """See `HeadOfParts`."""

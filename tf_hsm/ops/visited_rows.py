@@ -76,11 +76,8 @@ class SmallTree:
       groups: the numbers in the tree of its groups, ascending.
       rows: the numbers in the tree of its rows, ascending.
       classes: the rows of the small tree that are the classes.
-      group_offsets: see `tf_hsm.runtime.tree_tensors`.
-      group_parents: see `tf_hsm.runtime.tree_tensors`.
-      row_groups: see `tf_hsm.runtime.tree_tensors`.
-      row_below: see `tf_hsm.runtime.tree_tensors`.
-      root_groups: see `tf_hsm.runtime.tree_tensors`.
+      group_offsets, group_parents, row_groups, row_below, root_groups: see
+        `tf_hsm.runtime.tree_tensors`.
       class_rows: the numbers 0 to R - 1 of its rows.
     """
 
