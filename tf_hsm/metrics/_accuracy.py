@@ -5,7 +5,6 @@ from keras import ops
 
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
-    best_classes,
     find_labels,
     read_labels,
 )
@@ -49,9 +48,7 @@ class TopKAccuracy(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight
         )
-        found = find_labels(
-            head, best_classes(head, hidden, self.k, labels), labels
-        )
+        found = find_labels(head, hidden, self.k, labels)
         return ops.any(found, [-2, -1]), mask, sample_weight
 
 
@@ -93,8 +90,6 @@ class PrecisionAtK(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight, as_sets=True
         )
-        found = find_labels(
-            head, best_classes(head, hidden, self.k, labels), labels
-        )
+        found = find_labels(head, hidden, self.k, labels)
         precision = ops.mean(ops.cast(ops.any(found, -2), self.dtype), -1)
         return precision, mask, sample_weight

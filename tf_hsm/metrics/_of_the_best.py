@@ -116,18 +116,11 @@ class OfTheBest(HeadMetric):
         return {**super().get_config(), "k": self.k}
 
 
-def best_classes(head, hidden, k, labels, of_first=False):
+def _best_classes(head, hidden, k, labels, of_first):
     """Returns the k most probable classes `[..., k]`, or all.
 
     The search opens no group that is less probable than the labels. So -1
-    stands for classes after the last of them.
-
-    Args:
-      head: the head.
-      hidden: `[..., width]`.
-      k: how many classes.
-      labels: `[..., M]`, from `read_labels`.
-      of_first: whether classes after the first label may be missing too.
+    stands for classes after the last of them, or `of_first` after the first.
     """
     k = min(k, head.num_classes)
     if head.node_labels:
@@ -211,11 +204,19 @@ def _in_range(head, labels, counted):
     return arguments.checked(labels, kept)
 
 
-def find_labels(head, classes, labels):
-    """Returns which classes `[..., k]` are labels `[..., M]`: `[..., M, k]`.
+def find_labels(head, hidden, k, labels, of_first=False):
+    """Returns which of the k best classes are which labels, `[..., M, k]`.
 
     With `node_labels`, a class is a label if it is at or below the label's row.
+
+    Args:
+      head: the head.
+      hidden: `[..., width]`.
+      k: how many classes; where the head has fewer, all.
+      labels: `[..., M]`, from `read_labels`.
+      of_first: whether classes after the first label may be missing.
     """
+    classes = _best_classes(head, hidden, k, labels, of_first)
     hits = head.hits(classes[..., tf.newaxis, :], labels)
     return hits & (labels != label_sets.NONE)[..., tf.newaxis]
 

@@ -8,7 +8,6 @@ from keras import ops
 from tf_hsm import _checks
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
-    best_classes,
     find_labels,
     read_labels,
     refuse_node_labels,
@@ -86,9 +85,7 @@ class PropensityScoredPrecisionAtK(OfTheBest):
             head, hidden, labels, mask, sample_weight
         )
         k = min(self.k, head.num_classes)
-        found = ops.any(
-            find_labels(head, best_classes(head, hidden, k, labels), labels), -1
-        )
+        found = ops.any(find_labels(head, hidden, k, labels), -1)
         table = tf.constant(self._gains, self.dtype)
         gains = tf.gather(table, tf.maximum(labels, 0))
         gains = tf.where(labels != label_sets.NONE, gains, 0)

@@ -7,7 +7,6 @@ from keras import ops
 
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
-    best_classes,
     find_labels,
     read_labels,
     refuse_node_labels,
@@ -53,8 +52,7 @@ class RecallAtK(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight
         )
-        best = best_classes(head, hidden, self.k, labels)
-        found = ops.any(find_labels(head, best, labels), -1)
+        found = ops.any(find_labels(head, hidden, self.k, labels), -1)
         recall = ops.divide_no_nan(
             _count(found, self.dtype),
             _count(labels != label_sets.NONE, self.dtype),
@@ -98,7 +96,7 @@ class NDCGAtK(OfTheBest):
             head, hidden, labels, mask, sample_weight
         )
         k = min(self.k, head.num_classes)
-        found = find_labels(head, best_classes(head, hidden, k, labels), labels)
+        found = find_labels(head, hidden, k, labels)
         gains = ops.cast(ops.any(found, -2), self.dtype)
         discounts = tf.constant(1 / np.log2(np.arange(2, k + 2)), gains.dtype)
         count = tf.reduce_sum(
@@ -145,8 +143,8 @@ class MeanReciprocalRank(OfTheBest):
         labels, mask, sample_weight = read_labels(
             head, hidden, labels, mask, sample_weight
         )
-        best = best_classes(head, hidden, self.k, labels, of_first=True)
-        found = ops.any(find_labels(head, best, labels), -2)
+        found = find_labels(head, hidden, self.k, labels, of_first=True)
+        found = ops.any(found, -2)
         rank = 1 + ops.argmax(ops.cast(found, "int32"), -1)
         reciprocal = 1 / ops.cast(rank, self.dtype)
         is_found = ops.cast(ops.any(found, -1), self.dtype)
