@@ -61,7 +61,7 @@ def draw_labels(sizes, kind):
 
 
 def measure(name, sizes, labels, precision, step, options):
-    """Times a step of one loss; returns a part of a record, see `_report.text`.
+    """Times a step of one loss; returns a part of a record, see `report.text`.
 
     Args:
       name: a name in `LOSSES`.

@@ -10,6 +10,9 @@ class Windows:
 
     `len(windows)` is their number, and `windows[i]` a pair of `tokens` and
     `labels`, each `[batch_size, steps]` int32.
+
+    Attributes:
+        labels: All labels, `[batch_size, len(self) * steps]`.
     """
 
     def __init__(self, ids, batch_size, steps, name):
@@ -35,7 +38,7 @@ class Windows:
             )
         used = batch_size * self._num * steps
         self._tokens = ids[:used].reshape(batch_size, -1)
-        self._labels = ids[1 : used + 1].reshape(batch_size, -1)
+        self.labels = ids[1 : used + 1].reshape(batch_size, -1)
 
     def __len__(self):
         """The number of batches."""
@@ -46,18 +49,13 @@ class Windows:
         if not 0 <= i < self._num:
             raise IndexError(i)
         columns = slice(i * self._steps, (i + 1) * self._steps)
-        return self._tokens[:, columns], self._labels[:, columns]
-
-    @property
-    def labels(self):
-        """All labels, `[batch_size, len(self) * steps]`."""
-        return self._labels
+        return self._tokens[:, columns], self.labels[:, columns]
 
     def dataset(self, first=0):
         """A `tf.data.Dataset` of what the model takes, from one batch on."""
         import tensorflow as tf
 
-        streams = {"tokens": self._tokens, "labels": self._labels}
+        streams = {"tokens": self._tokens, "labels": self.labels}
         streams = {name: tf.constant(ids) for name, ids in streams.items()}
 
         def window(i):
