@@ -31,7 +31,8 @@ class KernelRegistration {
  public:
   KernelRegistration(const KernelDevice& device, const std::string& name,
                      const std::vector<const char*>& host_memory = {}) {
-    if (!IsFirstCopy()) return;
+    // Kernels with a label, of the emulation, stand beside the others.
+    if (device.label[0] == '\0' && !IsFirstCopy()) return;
 #define TF_HSM_REGISTER(core, tensorflow_type, type_name)                     \
   if (Kernel<core>::kTakesTensors) Register<core>(device, name, host_memory); \
   Register<core>(device, "Resource" + name, host_memory);
