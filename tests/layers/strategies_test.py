@@ -58,10 +58,10 @@ def fitted(
     keras.utils.set_random_seed(0)
 
     def compiling(head):
-        if form == "endpoint":
-            return {"metrics": make_metrics(None)}
         return {"metrics": None, "weighted_metrics": make_metrics(head)}
 
+    if form == "endpoint":
+        compiling = {"metrics": make_metrics(None)}
     with strategy.scope():
         model = make_model(
             form,

@@ -38,15 +38,15 @@ def lists_of(mask):
 
 
 def masked(log_probs, mask, renormalize):
-    """The definition, for log-probabilities `[B, N]`, in float64.
+    """The definition, for log-probabilities `[..., N]`, in float64.
 
     What is not allowed has probability zero, and the rest may be divided by
     its sum.
     """
     values = np.where(mask, log_probs.astype(np.float64), -np.inf)
     if renormalize:
-        sums = np.exp(values).sum(1, keepdims=True)
-        values -= np.log(np.where(mask.any(1, keepdims=True), sums, 1))
+        sums = np.exp(values).sum(-1, keepdims=True)
+        values -= np.log(np.where(mask.any(-1, keepdims=True), sums, 1))
     return values
 
 

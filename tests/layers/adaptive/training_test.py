@@ -96,7 +96,9 @@ def test_kernels_are_neither_cast_nor_copied():
         uses = {op.type for op in handle.consumers()}
         assert uses <= {
             "ResourceScatterSub",
-            "ResourceTfHsmLogProbs",  # TopKAccuracy
+            # TopKAccuracy: of the labels, then of the best classes.
+            "ResourceTfHsmClassLogProbs",
+            "ResourceTfHsmLogProbs",
             "ResourceTfHsmLoss",
             "ResourceTfHsmLossGrad",
             "ResourceTfHsmTopK",
