@@ -3,6 +3,8 @@
 See `feature_options` for what a feature is.
 """
 
+import functools
+
 import numpy as np
 
 from tests.support.heads_by_name import (
@@ -33,13 +35,13 @@ def embed(name):
     np.testing.assert_allclose(head.embed([3, 0]), rows.numpy()[[3, 0]])
 
 
-def top_k(name):
+def top_k(name, allowed=None):
     head, given, probs = _case(name)
-    found = head.top_k(given, 4)
-    np.testing.assert_array_equal(
-        found.classes, np.argsort(-probs, axis=1, kind="stable")[:, :4]
-    )
-    expected = -np.sort(-np.log(probs))[:, :4]
+    found = head.top_k(given, 4, allowed=allowed)
+    among = np.array(allowed or range(NUM_CLASSES))
+    order = np.argsort(-probs[:, among], axis=1, kind="stable")[:, :4]
+    np.testing.assert_array_equal(found.classes, among[order])
+    expected = np.take_along_axis(np.log(probs), among[order], 1)
     np.testing.assert_allclose(found.log_probs, expected, rtol=1e-4)
 
 
@@ -84,13 +86,6 @@ def beams(name):
     np.testing.assert_array_equal(wide.classes, exact.classes)
 
 
-def top_k_of_allowed(name):
-    head, given, probs = _case(name)
-    found = head.top_k(given, 3, allowed=ALLOWED).classes.numpy()
-    order = np.argsort(-probs[:, ALLOWED], axis=1, kind="stable")
-    np.testing.assert_array_equal(found, np.array(ALLOWED)[order[:, :3]])
-
-
 def log_prob_of_allowed(name):
     head, given, probs = _case(name)
     classes = np.broadcast_to([4, 6], [BATCH, 2])
@@ -110,27 +105,21 @@ def renormalize(name):
     np.testing.assert_allclose(np.exp(found), wanted, rtol=1e-4)
 
 
-def _assert_drawn(head, given, probs, **options):
-    """Asserts that draws come as often as they are probable."""
-    drawn = head.sample(given, DRAWS, seed=5, **options).numpy()
-    again = head.sample(given, DRAWS, seed=5, **options)
+def sample(name, allowed=None):
+    """Classes are drawn as often as they are probable."""
+    head, given, probs = _case(name)
+    if allowed:
+        probs *= np.isin(np.arange(NUM_CLASSES), allowed)
+        probs /= probs.sum(1, keepdims=True)
+    drawn, again = (
+        head.sample(given, DRAWS, seed=5, allowed=allowed).numpy()
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(drawn, again)
     for row, its in zip(drawn, probs, strict=True):
         spread = np.sqrt(DRAWS * its * (1 - its))
         counts = np.bincount(row, minlength=NUM_CLASSES)
         assert (np.abs(counts - DRAWS * its) <= 6 * spread + 1).all()
-
-
-def sample(name):
-    head, given, probs = _case(name)
-    _assert_drawn(head, given, probs)
-
-
-def sample_of_allowed(name):
-    head, given, probs = _case(name)
-    probs = np.where(np.isin(np.arange(NUM_CLASSES), ALLOWED), probs, 0)
-    probs /= probs.sum(1, keepdims=True)
-    _assert_drawn(head, given, probs, allowed=ALLOWED)
 
 
 FEATURES = {
@@ -151,8 +140,8 @@ FEATURES = {
     "`top_k(threshold=)`": threshold,
     "`top_k(bounds=)`": bounds,
     "`top_k(beam_width=, return_pruned=)`": beams,
-    "`top_k(allowed=)`": top_k_of_allowed,
+    "`top_k(allowed=)`": functools.partial(top_k, allowed=ALLOWED),
     "`renormalize`": renormalize,
     "`sample`": sample,
-    "`sample(allowed=)`": sample_of_allowed,
+    "`sample(allowed=)`": functools.partial(sample, allowed=ALLOWED),
 }

@@ -28,10 +28,9 @@ from tests.support.training import layer_step
 Tree = tf_hsm.Tree
 
 
-def losses(name, given=None, **options):
+def losses(name, **options):
     """The losses of a head with some options, in NumPy."""
-    given = labels(name) if given is None else given
-    return built(name, **options)(inputs(name), given).numpy()
+    return built(name, **options)(inputs(name), labels(name)).numpy()
 
 
 def _taken(**options):
@@ -39,17 +38,9 @@ def _taken(**options):
     return lambda name: losses(name, **options)
 
 
-def _several(name):
-    return {} if name == "LabelTree" else {"several_labels": True}
-
-
-def several_labels(name):
-    losses(name, given=label_sets(), **_several(name))
-
-
-def weights_of_labels(name):
-    weights = np.ones([BATCH, 3], "f4")
-    built(name, **_several(name))(inputs(name), label_sets(), weights)
+def several_labels(name, *weights):
+    several = {} if name == "LabelTree" else {"several_labels": True}
+    built(name, **several)(inputs(name), label_sets(), *weights)
 
 
 def counts(name):
@@ -158,7 +149,9 @@ def sixteen_bits(name):
 FEATURES = {
     "`ignore_class`": _taken(ignore_class=int(label_sets()[0, 0])),
     "several labels for each input": several_labels,
-    "weights of several labels": weights_of_labels,
+    "weights of several labels": lambda name: several_labels(
+        name, np.ones([BATCH, 3], "f4")
+    ),
     "`node_labels`": _taken(node_labels=True),
     "`label_smoothing`": _taken(label_smoothing=0.3),
     "`smoothing_prior`": _taken(label_smoothing=0.3, smoothing_prior=COUNTS),

@@ -47,10 +47,6 @@ def compiled_loss(name):
     model_of(name, built(name)).evaluate(inputs(name), labels(name), verbose=0)
 
 
-def endpoint(name):
-    built(name)(inputs(name), labels(name))
-
-
 def sequences(name):
     """Inputs, labels and losses have several leading dimensions."""
     shape = [2, BATCH // 2]
@@ -61,10 +57,6 @@ def sequences(name):
     )
     expected = np.reshape(head(inputs(name), flat), shape)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-
-
-def masks(name):
-    built(name)(inputs(name), labels(name), inputs_mask=np.full(BATCH, True))
 
 
 def _metric(kind, *args):
@@ -171,9 +163,13 @@ def estimate(name):
 
 FEATURES = {
     "`compile(loss=head.loss)`": compiled_loss,
-    "endpoint: `head(inputs, labels)`": endpoint,
+    "endpoint: `head(inputs, labels)`": lambda name: built(name)(
+        inputs(name), labels(name)
+    ),
     "inputs `[batch, time, width]`": sequences,
-    "masks": masks,
+    "masks": lambda name: built(name)(
+        inputs(name), labels(name), inputs_mask=np.full(BATCH, True)
+    ),
     "`Perplexity`": _metric(metrics.Perplexity),
     "`TopKAccuracy`": _metric(metrics.TopKAccuracy, 12),
     "`PrecisionAtK`": _metric(metrics.PrecisionAtK, 5),
