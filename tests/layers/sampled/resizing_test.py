@@ -13,10 +13,12 @@ from tests.support.models import (
     head_of,
     make_data,
     sampled_head,
-    train,
 )
 from tests.support.resized_heads import randomized
-from tf_hsm.layers import SampledSoftmax
+from tests.support.resized_models import check_goes_on
+from tests.support.training import assert_same
+from tf_hsm import Tree
+from tf_hsm.layers import HierarchicalSoftmax, SampledSoftmax
 
 NEW = 4
 TOTAL = NUM_CLASSES + NEW
@@ -31,28 +33,30 @@ def built(**options):
     return head
 
 
-def inputs():
-    return np.random.default_rng(1).normal(size=[8, WIDTH]).astype("f4")
-
-
-def test_new_rows_begin_with_the_mean():
-    """The mean of the old rows, by their probabilities at zero inputs."""
-    head = built()
-    counts = np.append(COUNTS, [5, 10, 20, 40])
-    grown = head.grow(TOTAL, counts)
-    assert (grown.num_classes, grown.num_sampled) == (TOTAL, NUM_SAMPLED)
-    assert grown.step.numpy() == 7 and grown.step is not head.step
-    kernel, bias = (np.float64(v.numpy()) for v in head.row_variables())
-    np.testing.assert_array_equal(grown.kernel[:NUM_CLASSES], kernel)
-    np.testing.assert_array_equal(grown.bias[:NUM_CLASSES], bias)
-    p = np.exp(bias) / np.exp(bias).sum()
-    np.testing.assert_allclose(
-        grown.kernel[NUM_CLASSES:], np.tile(p @ kernel, [NEW, 1]), rtol=1e-5
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("how", ["grow", "counts", "prune"])
+def test_rows_of_a_softmax_over_one_group(how, use_bias):
+    """Those of `HierarchicalSoftmax`; options and the step stay."""
+    head = built(use_bias=use_bias, ignore_class=-1)
+    flat = HierarchicalSoftmax(Tree.flat(NUM_CLASSES), use_bias=use_bias)
+    randomized(flat, WIDTH)
+    if how == "prune":
+        found, wanted = (
+            each.prune(KEEP, merge=False).head for each in (head, flat)
+        )
+    else:
+        counts = np.append(COUNTS, [5, 10, 20, 40]) if how == "counts" else None
+        found = head.grow(TOTAL, counts)
+        wanted = flat.grow(Tree.flat(TOTAL), counts)
+    assert_same(
+        [v.numpy() for v in found.row_variables()], wanted.get_weights()
     )
-    zero = np.exp(grown.log_probs(np.zeros([1, WIDTH], "f4")).numpy()[0])
-    np.testing.assert_allclose(
-        zero[NUM_CLASSES:], counts[NUM_CLASSES:] / counts.sum(), rtol=1e-5
+    assert (found.num_classes, found.num_sampled) == (
+        wanted.num_classes,
+        NUM_SAMPLED,
     )
+    assert found.ignore_class == -1
+    assert found.step.numpy() == 7 and found.step is not head.step
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -81,54 +85,35 @@ def test_counts_of_a_sampler(given):
     )
 
 
-@pytest.mark.parametrize("how", ["grow", "prune"])
-def test_models(how, tmp_path):
-    """Training goes on with more or fewer classes, and the model is saved."""
+@pytest.mark.parametrize(
+    "change, size, rows",
+    [
+        (lambda model: tf_hsm.grow(model, TOTAL), TOTAL, None),
+        (
+            lambda model: tf_hsm.prune(model, KEEP, merge=False).model,
+            KEEP.size,
+            KEEP,
+        ),
+    ],
+)
+def test_models(change, size, rows, tmp_path):
+    """Training goes on with more or fewer classes, from the same step."""
+    keras.utils.set_random_seed(0)
+    model = compile_form(make=sampled_head, compiling={"run_eagerly": True})
     tokens, labels = make_data()
-    eagerly = {"run_eagerly": True}
-    model = compile_form(make=sampled_head, compiling=eagerly, ignore_class=-1)
-    train(model, tokens, labels, epochs=1)
-    kernel = head_of(model).kernel.numpy()
-    if how == "grow":
-        new = tf_hsm.grow(model, TOTAL)
-        labels[tokens == tokens[0, 0]] = TOTAL - 1
-        wanted, kept = kernel, slice(NUM_CLASSES)
-    else:
-        new, classes = tf_hsm.prune(model, KEEP, merge=False)
-        labels = classes[labels]
-        wanted, kept = kernel[KEEP], slice(None)
-    new.run_eagerly = True
-    head = head_of(new)
-    assert head.step.numpy() == head_of(model).step.numpy() == 3
-    before = head.kernel.numpy()
-    np.testing.assert_array_equal(before[kept], wanted)
-    losses = train(new, tokens, labels, epochs=3)
-    assert losses[-1] < losses[0] and head.step.numpy() == 12
-    assert np.abs(head.kernel[-1] - before[-1]).max() > 1e-3
-    new.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(
-        head_of(loaded).log_probs(loaded(tokens)),
-        head.log_probs(new(tokens)),
+    found = head_of(
+        check_goes_on(
+            model,
+            change,
+            rows,
+            {"x": tokens, "y": labels},
+            None,
+            {"x": tokens, "y": (labels + NEW) % size},
+            tmp_path,
+        )
     )
-
-
-@pytest.mark.parametrize("use_bias", [True, False])
-def test_a_softmax_of_the_kept_classes(use_bias):
-    head = built(use_bias=use_bias, ignore_class=-1)
-    pruned = head.prune(KEEP, merge=False)
-    found = pruned.head
-    assert found.num_classes == KEEP.size and found.ignore_class == -1
-    assert found.num_sampled == NUM_SAMPLED and found.step.numpy() == 7
-    assert pruned.rows.tolist() == KEEP.tolist()
-    for one, other in zip(
-        head.row_variables(), found.row_variables(), strict=True
-    ):
-        np.testing.assert_array_equal(other, one.numpy()[KEEP])
-    x = inputs()
-    old = head.log_probs(x).numpy().astype(float)[:, KEEP]
-    wanted = old - np.log(np.exp(old).sum(1, keepdims=True))
-    np.testing.assert_allclose(found.log_probs(x), wanted, 1e-5, 1e-5)
+    assert found.num_classes == size
+    assert found.step.numpy() == head_of(model).step.numpy() + 12
 
 
 def test_counts_of_a_sampler_of_fewer_classes():
