@@ -45,26 +45,21 @@ def top_k(name, allowed=None):
     np.testing.assert_allclose(found.log_probs, expected, rtol=1e-4)
 
 
-def _assert_found(found, wanted):
-    """Asserts that exactly the wanted classes `[B, N]` are found."""
+def limited(name, is_bound):
+    """Exactly the classes that reach a limit are found."""
+    head, given, probs = _case(name)
+    axis = 1 if is_bound else None
+    least = np.median(probs, axis, keepdims=True) * (1 + 1e-4)
+    if is_bound:
+        limit = {"bounds": np.log(least[:, 0])}
+    else:
+        limit = {"threshold": least.item()}
+    found = head.top_k(given, NUM_CLASSES, **limit)
+    wanted = probs >= least
     assert wanted.any() and not wanted.all()
     for row, its in zip(found.classes.numpy(), wanted, strict=True):
         assert sorted(row[row >= 0]) == np.flatnonzero(its).tolist()
         assert (row[its.sum() :] == -1).all()
-
-
-def threshold(name):
-    head, given, probs = _case(name)
-    least = np.median(probs) * (1 + 1e-4)
-    found = head.top_k(given, NUM_CLASSES, threshold=least)
-    _assert_found(found, probs >= least)
-
-
-def bounds(name):
-    head, given, probs = _case(name)
-    least = np.median(probs, axis=1) * (1 + 1e-4)
-    found = head.top_k(given, NUM_CLASSES, bounds=np.log(least))
-    _assert_found(found, probs >= least[:, np.newaxis])
 
 
 def beams(name):
@@ -137,8 +132,8 @@ FEATURES = {
     ),
     "`log_prob(allowed=)`": log_prob_of_allowed,
     "`top_k`": top_k,
-    "`top_k(threshold=)`": threshold,
-    "`top_k(bounds=)`": bounds,
+    "`top_k(threshold=)`": functools.partial(limited, is_bound=False),
+    "`top_k(bounds=)`": functools.partial(limited, is_bound=True),
     "`top_k(beam_width=, return_pruned=)`": beams,
     "`top_k(allowed=)`": functools.partial(top_k, allowed=ALLOWED),
     "`renormalize`": renormalize,

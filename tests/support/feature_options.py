@@ -103,12 +103,8 @@ def constraints(name):
         kernel_constraint=keras.constraints.MaxNorm(0.05, axis=1),
         bias_constraint=keras.constraints.NonNeg(),
     )
-    is_table = [v is getattr(head, "embeddings", None) for v in head.variables]
-    rows = [
-        v
-        for v, is_one in zip(head.variables, is_table, strict=True)
-        if not is_one and ("kernel" in v.name or "bias" in v.name)
-    ]
+    table = getattr(head, "embeddings", None)
+    rows = [v for v in head.row_variables() if v is not table]
     before = [v.numpy() for v in rows]
     model = model_of(name, head)
     model.fit(inputs(name), labels(name), batch_size=BATCH, verbose=0)
