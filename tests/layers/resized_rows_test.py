@@ -21,7 +21,7 @@ from tests.support.resized_heads import (
 )
 from tests.support.trees import CATALOGUE, KINDS
 from tf_hsm import Tree
-from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.layers import HierarchicalSoftmax, LabelTree
 
 COUNTS = np.array([9, 1, 2, 7, 30, 1, 1, 2])
 # Classes 5 to 7 are below a node of their own.
@@ -139,6 +139,7 @@ def can_merge(tree, how):
     return np.unique(tree.row_groups[paths]).size < tree.num_groups
 
 
+@pytest.mark.parametrize("kind", [HierarchicalSoftmax, LabelTree])
 @pytest.mark.parametrize(
     "name, how",
     [
@@ -147,9 +148,9 @@ def can_merge(tree, how):
         if can_merge(CATALOGUE[name](), how)
     ],
 )
-def test_merged_heads_keep_their_bits(name, how):
+def test_merged_heads_keep_their_bits(name, how, kind):
     """All kept classes, by every answer; merged ones are inner nodes."""
-    head = built(CATALOGUE[name]())
+    head = resized_heads.built(kind, CATALOGUE[name]())
     keep = kept(head.tree, how)
     pruned = head.prune(keep)
     assert_same_rows(pruned.head, head, pruned.rows)

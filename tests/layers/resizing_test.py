@@ -17,6 +17,7 @@ from tests.support.in_place_models import (
 from tests.support.models import NUM_CLASSES, WIDTH, head_of, make_data
 from tests.support.resized_heads import (
     NEW,
+    SHALLOW,
     assert_same_rows,
     grown_tree,
     inputs,
@@ -42,6 +43,7 @@ MAKE = {
     ),
     "pinned": lambda **options: HierarchicalSoftmax(PINNED, **options),
     "label_tree": lambda **options: LabelTree(CATALOGUE["random"](), **options),
+    "shallow_label_tree": lambda **options: LabelTree(SHALLOW, **options),
     "embedding": lambda **options: EmbeddingSoftmax(
         CATALOGUE["random"](), num_embeddings=64, width=WIDTH, **options
     ),
@@ -55,6 +57,7 @@ CHANGES = [
         ["tree", "label_tree"],
         ["near", "fitting", "branch", "rebalance", "merge", "drop"],
     ),
+    ("shallow_label_tree", "deepen"),
     *itertools.product(["embedding"], ["near", "merge", "drop"]),
     *itertools.product(["pinned"], ["merge", "drop"]),
     *itertools.product(["flat_softmax", "narrow", "trees"], ["grow"]),
@@ -101,7 +104,7 @@ def test_slots_of_its_own_optimizer(change, rule):
     width = head.row_variables()[0].shape[1]
     x = np.random.default_rng(1).normal(size=[64, width]).astype("f4")
     labels = np.arange(64) % head.num_classes
-    if name == "label_tree":
+    if isinstance(head, LabelTree):
         labels = labels[:, None]
     if name == "embedding":
         x = np.random.default_rng(1).permutation(64)

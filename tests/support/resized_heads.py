@@ -2,7 +2,12 @@
 
 import numpy as np
 
+from tf_hsm import Tree
+from tf_hsm.layers import LabelTree
+
 WIDTH, NEW = 7, 5
+# "deepen" makes the leaf of class 1 an inner node.
+SHALLOW = Tree.from_nested([[0, 1], [2, 3]])
 
 
 def built(kind, tree, **options):
@@ -25,7 +30,12 @@ def inputs(batch=6, dtype="float32"):
 
 
 def grown_tree(tree, how):
-    """The tree with new classes; by "rebalance", with the old ones alone."""
+    """The tree with new classes; by "rebalance", with the old ones alone.
+
+    `SHALLOW` grows by "deepen" too.
+    """
+    if how == "deepen":
+        return Tree.from_nested([[0, [1, 4]], [2, 3]])
     if how == "rebalance":
         return tree.rebalance(np.arange(tree.num_classes) ** 3 + 1)
     if how == "near":
@@ -59,11 +69,10 @@ def assert_same_answers(head, other, classes, its):
         head.log_probs(x).numpy()[:, classes],
         other.log_probs(x).numpy()[:, its],
     )
-    mine, theirs = (np.resize(c, [len(x), 3]) for c in (classes, its))
+    mine, theirs = (np.resize(c, [len(x), 8]) for c in (classes, its))
     np.testing.assert_array_equal(
         head.log_prob(mine, x), other.log_prob(theirs, x)
     )
-    x = np.repeat(x, 3, 0)
-    np.testing.assert_array_equal(
-        head(x, mine.ravel()), other(x, theirs.ravel())
-    )
+    if not isinstance(head, LabelTree):
+        x, mine, theirs = np.repeat(x, 8, 0), mine.ravel(), theirs.ravel()
+    np.testing.assert_array_equal(head(x, mine), other(x, theirs))
