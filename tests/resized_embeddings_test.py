@@ -14,7 +14,6 @@ from tests.support.models import (
     STEPS,
     TREE,
     WIDTH,
-    head_of,
     make_data,
     make_head,
     sequential,
@@ -29,7 +28,6 @@ from tests.support.resized_models import (
     pruning,
 )
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import Tree
 
 WAYS = {
     "grow": (CHANGES["grow"], None),
@@ -88,20 +86,6 @@ def test_embeddings(way, rule, by_name, padding):
     fit(changed, {"x": (x + total - 1) % total, "y": y % FEW})
 
 
-def test_embeddings_and_head_have_the_same_words():
-    """A kept token leads to the probabilities that it led to."""
-    table = keras.layers.Embedding(NUM_CLASSES, WIDTH, name="tokens")
-    model = sequential(table, make_head())
-    pruned, classes = tf_hsm.prune(model, KEEP, embeddings=["tokens"])
-    x = np.resize(KEEP, [4, STEPS])
-    hidden = [m.layers[0](i) for m, i in ((model, x), (pruned, classes[x]))]
-    old, new = (
-        head_of(m).log_probs(h).numpy()
-        for m, h in zip((model, pruned), hidden, strict=True)
-    )
-    np.testing.assert_array_equal(new[..., :FEW], old[..., KEEP])
-
-
 grow = functools.partial(tf_hsm.grow, tree=GROWN)
 prune = functools.partial(tf_hsm.prune, keep=KEEP)
 
@@ -109,11 +93,9 @@ prune = functools.partial(tf_hsm.prune, keep=KEEP)
 @pytest.mark.parametrize(
     "call, options, error, message",
     [
-        (grow, {"tree": Tree.two_level(29)}, ValueError, "29 classes, fewer"),
         (grow, {"counts": [1, 2]}, ValueError, "counts has 2 entries"),
         (grow, {"embeddings": ["lora"]}, ValueError, "lora has other weights"),
         (prune, {"keep": 5, "counts": [1]}, ValueError, "counts has 1 entries"),
-        (prune, {"keep": 5}, ValueError, "the tree has no counts"),
         (
             prune,
             {"embeddings": ["more"]},
