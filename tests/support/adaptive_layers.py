@@ -75,7 +75,3 @@ def dense_log_probs(layer, x, temperature=1.0):
     """The log-probabilities `[B, N]` of all classes, in float64."""
     values = head_oracle.log_probs(layer, np.float64(x), temperature)
     return values.numpy()[:, head_oracle.Rows(layer).class_rows]
-
-
-def assert_close(actual, expected, tolerance=1e-5):
-    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)

@@ -12,12 +12,12 @@ from tests.support.adaptive_layers import (
     COUNTS,
     LAYERS,
     SOME,
-    assert_close,
     dense_log_probs,
     make,
     make_inputs,
 )
 from tests.support.masks import lists_of
+from tests.support.training import assert_near
 from tf_hsm import Tree
 
 
@@ -30,14 +30,14 @@ def test_log_probs(name, dtype, tolerance):
     expected = dense_log_probs(layer, x.reshape(12, 12)).reshape(3, 4, -1)
     log_probs = layer.log_probs(x)
     assert log_probs.dtype == layer.loss_dtype
-    assert_close(log_probs, expected, tolerance)
-    assert_close(np.exp(log_probs).sum(-1), 1, 10 * tolerance)
+    assert_near(log_probs, expected, tolerance)
+    assert_near(np.exp(log_probs).sum(-1), 1, 10 * tolerance)
     rng = np.random.default_rng(0)
     classes = rng.integers(layer.num_classes, size=[3, 4, 7])
     for of in (classes, classes[..., :1].astype("i4"), classes[..., :0]):
         given = np.take_along_axis(expected, of, -1)
-        assert_close(layer.log_prob(of, x), given, tolerance)
-    assert_close(layer.log_probs(x[0, 0]), expected[0, 0], tolerance)
+        assert_near(layer.log_prob(of, x), given, tolerance)
+    assert_near(layer.log_probs(x[0, 0]), expected[0, 0], tolerance)
     assert layer.log_probs(x[:0]).shape == [0, 4, layer.num_classes]
     assert layer.log_prob(classes[:0], x[:0]).shape == [0, 4, 7]
 
@@ -56,7 +56,7 @@ def test_log_probs_have_gradients():
         for log_probs in (layer.log_probs, formulas)
     ]
     for found, wanted in zip(*slopes, strict=True):
-        assert_close(*map(tf.convert_to_tensor, (found, wanted)), 1e-12)
+        assert_near(*map(tf.convert_to_tensor, (found, wanted)), 1e-12)
 
 
 X = make_inputs(3)
@@ -120,7 +120,7 @@ def test_top_k(name):
         assert found.classes.dtype == tf.int64
         np.testing.assert_array_equal(found.classes, order[..., :k])
         own = np.take_along_axis(log_probs, order[..., :k], -1)
-        assert_close(found.log_probs, own, 1e-6)
+        assert_near(found.log_probs, own, 1e-6)
     np.testing.assert_array_equal(layer.predict_class(x), order[..., 0])
     np.testing.assert_array_equal(layer.predict_class(x), order[..., 0])
     assert layer.top_k(x[:0], 1).classes.shape == [0, 4, 1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.adaptive_layers import SOME, assert_close, make, ranks_of
+from tests.support.adaptive_layers import SOME, make, ranks_of
 from tests.support.in_place_models import (
     assert_goes_on,
     make_adaptive,
@@ -46,7 +46,7 @@ def test_embed(name):
     """Gradients go to the variables that the losses train."""
     layer = make(name)
     drawn = np.array([[8, 3, 3], [0, 8, 1]], "i4") % layer.num_classes
-    assert_close(layer.embed(drawn), vectors_of(layer, drawn), 1e-6)
+    assert_near(layer.embed(drawn), vectors_of(layer, drawn), 1e-6)
     assert layer.embed(drawn[:0]).shape == [0, 3, 12]
     classes = np.arange(layer.num_classes)
     variables = [v.value for v in layer.weights if "bias" not in v.path]
@@ -61,7 +61,7 @@ def test_embed(name):
             map(tf.convert_to_tensor, tape.gradient(total, variables))
         )
     for found, wanted in zip(*slopes, strict=True):
-        assert_close(found, wanted, 1e-4)
+        assert_near(found, wanted, 1e-4)
 
 
 def test_unknown_width():
