@@ -72,15 +72,12 @@ def make_model(layer, kind, form="compile", optimizer="sgd"):
     inputs = symbols(kind)
     if form == "compile":
         model = keras.Model(inputs, layer(inputs))
-        model.compile(
-            optimizer,
-            loss=layer.loss,
-            metrics=[tf_hsm.metrics.Perplexity(layer)],
-        )
+        perplexity = tf_hsm.metrics.Perplexity(layer)
+        model.compile(optimizer, loss=layer.loss, metrics=[perplexity])
         return model
     labels = keras.Input([], dtype="int64", name="labels")
-    flat = inputs if isinstance(inputs, list) else [inputs]
-    model = keras.Model([*flat, labels], layer(inputs, labels))
+    flat = [*tf.nest.flatten(inputs), labels]
+    model = keras.Model(flat, layer(inputs, labels))
     model.compile(optimizer)
     return model
 
@@ -89,8 +86,7 @@ def arguments(form, inputs, labels):
     """What `fit` and `evaluate` take, as a dictionary."""
     if form == "compile":
         return {"x": inputs, "y": labels}
-    flat = inputs if isinstance(inputs, list) else [inputs]
-    return {"x": [*flat, labels]}
+    return {"x": [*tf.nest.flatten(inputs), labels]}
 
 
 def weights(layer):
