@@ -33,6 +33,13 @@ def bytes_of(variable):
     return size * math.prod(variable.shape)
 
 
+def test_who_works_on_rows():
+    """LazyAdam does, but for its amsgrad."""
+    assert slots.of(OURS.LazyAdam()).works_on_rows
+    assert not slots.of(OURS.LazyAdam(amsgrad=True)).works_on_rows
+    assert not slots.of(KERAS.Adam()).works_on_rows
+
+
 class OwnSchedule(KERAS.schedules.LearningRateSchedule):
     def __call__(self, step):
         return 0.1

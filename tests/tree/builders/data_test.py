@@ -92,6 +92,8 @@ def test_clusters_hold_all_classes(size):
     below = builder._below(size)
     fanouts = np.diff(below.group_offsets)
     assert fanouts.max() <= 256
+    if size > 256:
+        assert fanouts[0] == min(256, round(2 * size**0.5))
     assert below.class_rows.size == size
 
 
