@@ -119,7 +119,7 @@ def test_best_weights_of_another_tree(own):
     # Its epochs have four steps.
     fit(model, data, 3, callbacks=[Evaluate(), regroup, best])
     assert head.tree == old and held_loss(model) == losses[0] != losses[1]
-    # Other weights than those of before are not looked at.
+    # Weights of the present tree are put in as they are.
     fit(model, data, 1, callbacks=[RegroupClasses(1000, data)])
     model.set_weights([0 * w for w in model.get_weights()])
     assert head.tree == old and not head.kernel.numpy().any()
@@ -250,15 +250,20 @@ def test_head_of_several():
         layers.HierarchicalSoftmax(TREES["ragged"](), name=name)
         for name in ("first", "second")
     ]
+    # A head that has no tree of its own.
+    heads.append(
+        layers.AdaptiveSoftmax(NUM_CLASSES, cutoffs=[20], name="third")
+    )
     model = keras.Model(tokens, [head(inputs) for head in heads])
     model.compile(adam(), [head.loss for head in heads], run_eagerly=True)
     x, y = make_data()
     with pytest.raises(ValueError, match="its heads are first, second"):
-        fit(model, (x, [y, y]), callbacks=[RegroupClasses(2, (x, y))])
-    trees = [head.tree for head in heads]
+        fit(model, (x, [y] * 3), callbacks=[RegroupClasses(2, (x, y))])
+    trees = [head.tree for head in heads[:2]]
     callback = RegroupClasses(5, (x, y), head=heads[1], verbose=False)
-    fit(model, (x, [y, y]), callbacks=[callback])
+    fit(model, (x, [y] * 3), callbacks=[callback])
     assert heads[0].tree is trees[0] and heads[1].tree != trees[1]
+    model.set_weights(model.get_weights())
 
 
 @pytest.mark.parametrize(

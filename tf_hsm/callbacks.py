@@ -251,7 +251,7 @@ def _let_weights_keep_their_trees(model):
 
     Keras' callbacks keep what `model.get_weights()` has returned.
     """
-    heads = _heads_of(model)
+    heads = [head for head in _heads_of(model) if hasattr(head, "tree")]
 
     def get_weights():
         found = _WeightsOfTrees(type(model).get_weights(model))

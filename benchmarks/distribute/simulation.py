@@ -19,8 +19,8 @@ def measure(sizes, kind, replicas, repetitions):
       repetitions: the number of steps.
 
     Returns:
-      The milliseconds of a step that the plan expects, those of the simulated
-      steps, and the share of the time that the mean replica waits.
+      The milliseconds of a step that the plan expects, the milliseconds of the
+      simulated steps, and the share of the time that the mean replica waits.
     """
     tree = sizes.tree
     plan = distribute.plan(

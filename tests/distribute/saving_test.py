@@ -53,7 +53,7 @@ def trained(name, place, own=True):
 
 
 def state(model):
-    """Weights and slots of all rows, and the steps, as those of one device."""
+    """Weights and slots of all rows, as one device has them, and the steps."""
     (head,) = model.layers
     trains = head.optimizer is None or heads.projections_of(head)
     return heads.state(head, *([model.optimizer] if trains else []))

@@ -161,7 +161,7 @@ def test_a_gradient_of_the_head_alone():
 
 
 def check_steps(names, count, step_of, num_steps):
-    """Steps of several heads over replicas are those on one device."""
+    """Several heads over replicas step as on one device."""
     one, several = (
         [heads.make_head(name, "sgd", place) for name in names]
         for place in (None, count)

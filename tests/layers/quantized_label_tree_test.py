@@ -1,4 +1,4 @@
-"""Losses of a quantized `LabelTree`, against those of the decoded rows."""
+"""A quantized `LabelTree` has the losses of the decoded rows."""
 
 import keras
 import numpy as np

@@ -89,7 +89,7 @@ ROOTS = [
     (lambda g: g[np.newaxis], "root_groups must have the shape"),
     (lambda g: np.int64(0), "root_groups must have the shape"),
 ]
-# Optional arguments: of the accumulator's type and the right shape.
+# Optional arguments of the accumulator's type and the right shape.
 OPTIONAL = [
     (lambda right: right.astype(np.float64), "{name} .*(double|float64)"),
     (lambda right: right[:-1], "{name} must have the shape"),

@@ -1,6 +1,6 @@
 """What a trained head answers, at a place where its kernels run.
 
-`answers_test` asks the kernels of CPUs, and `gpu_suite` those of GPUs.
+`answers_test` asks the CPU kernels, and `gpu_suite` the GPU kernels.
 """
 
 import functools
@@ -40,7 +40,7 @@ def check_log_probs(
 ):
     """Values and all gradients against the reference.
 
-    Those of log-probabilities of roots too, if `has_starts`.
+    With `has_starts`, also the gradients of log-probabilities of roots.
     """
     tree = build(name)
     problem = references.random_problem(

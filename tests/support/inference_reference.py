@@ -243,7 +243,7 @@ def _groups(tree):
 def _logits(problem):
     """The logits, bounds on the errors of any sum of their terms, and slopes.
 
-    A slope is that of a logit in the sum, which a soft cap bends.
+    A slope is the derivative of a logit, which a soft cap bends.
     """
     x, w = _float64(problem.inputs), _float64(problem.weights)
     b = 0.0 if problem.biases is None else _float64(problem.biases)

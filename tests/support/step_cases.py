@@ -43,7 +43,7 @@ def kept_state(name, variables, problem):
 
 
 def check_two_steps(place, name):
-    """Two steps from one state of KEPT are those of two losses."""
+    """Two steps from one state of KEPT equal the steps of two losses."""
     tree, shape, _ = KEPT[name]
     problem = training.wide_problem(tree, shape)
     found = []

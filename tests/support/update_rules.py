@@ -126,7 +126,7 @@ def check_steps(
     tolerance=1e-5,
     of_slots=1e-5,
 ):
-    """Asserts that steps on a table are those of the reference.
+    """Asserts that steps on a table equal the steps of the reference.
 
     A gradient is rows and values; rows are None for all. Returns the variable,
     its slots, and their first values.

@@ -52,7 +52,7 @@ def check_codes(codes):
 def make(codes, lengths):
     """Returns the `TrieArrays` of what `check_codes` returned.
 
-    A ValueError if the path of an item is that of another, or its beginning.
+    A ValueError if an item has the path of another, or its beginning.
     """
     # By the first code, then the second; the end of a path, -1, comes first.
     order = np.lexsort(codes.T[::-1])

@@ -8,7 +8,7 @@ _NONE = -1
 class NodeMask:
     """A mask for all entries of a batch, or one for each entry.
 
-    `spans [V, 2]` are those of `TrieArrays`. `count` is `count_booleans` or
+    `spans [V, 2]` are the field of `TrieArrays`. `count` is `count_booleans` or
     `count_listed`: a function from `allowed`, `[...]` or `[batch, ...]`, and
     ranks `[batch, ...]` to the numbers of allowed items of lower ranks.
     """

@@ -119,7 +119,7 @@ class Step:
         """Returns the milliseconds in which a replica exchanges examples.
 
         Replicas exchange inputs, and later results: each time, a replica sends
-        and receives at once. The arguments are those of `sent_bytes`.
+        and receives at once. It takes the arguments of `sent_bytes`.
         """
         most = np.maximum(leaving, arriving)
         return 1e3 * self.wire_bytes(most, num_classes) / self.network

@@ -20,7 +20,7 @@ def op_library_path() -> str:
 
     A process that loads it need not import tf_hsm to run a SavedModel with its
     ops, but the same minor version of TensorFlow. A process may load several
-    copies of the library, as those of several exports, but one build only.
+    copies of the library, as several exports have them, but one build only.
 
     Returns:
       An absolute path, as a string.

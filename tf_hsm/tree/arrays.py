@@ -171,11 +171,11 @@ def row_spans(arrays, levels):
     """Returns the ranks of the leaves at or below each row, `[R, 2]`.
 
     These are an interval, from the first rank to one past the last. The leaves
-    before a row are those before its group's parent row and those of its
-    earlier siblings. With `before`, the leaves of all earlier rows, the second
-    part is `before[row] - before[first row of the group]`, so the answer is
-    `before[row]` and a sum of terms of the groups above. Groups of roots count
-    as one.
+    before a row are the leaves before its group's parent row and the leaves of
+    its earlier siblings. With `before`, the leaves of all earlier rows, the
+    second part is `before[row] - before[first row of the group]`, so the answer
+    is `before[row]` and a sum of terms of the groups above. Groups of roots
+    count as one.
     """
     group_offsets, group_parents, _ = arrays
     groups_of_rows = row_groups(group_offsets)

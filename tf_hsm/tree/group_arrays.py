@@ -95,7 +95,7 @@ class GroupArrays(Immutable):
     def row_spans(self) -> np.ndarray:
         """`[R, 2]` int64, the ranks of the classes at or below each row.
 
-        They are those from the first number to one before the second.
+        They go from the first number to one before the second.
         """
         by_level, levels, rows = self._by_level
         return read_only(arrays.row_spans(by_level, levels)[rows])

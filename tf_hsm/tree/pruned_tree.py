@@ -78,7 +78,7 @@ def pruned_arrays(tree, keep, how):
 def sums(classes, values):
     """Returns the sums of values `[N]` over the old classes of each new class.
 
-    `classes` are those of a `PrunedTree`.
+    `classes` are the field of a `PrunedTree`.
     """
     is_there = classes >= 0
     result = np.zeros(1 + classes.max(), values.dtype)

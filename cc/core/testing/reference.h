@@ -222,8 +222,9 @@ inline void ReferenceLabelLogProbs(const TreeView& tree, int64_t width,
   }
 }
 
-// A batch: log p of all nodes, [batch, rows]. Those of the roots are `starts`
-// [batch, roots]; 0 where it is empty. Without biases, b is empty.
+// A batch: log p of all nodes, [batch, rows]. `starts` [batch, roots]
+// has log p of the roots, which is 0 where it is empty. Without biases, b is
+// empty.
 inline std::vector<double> ReferenceBatchLogProbs(
     const TreeView& tree, int64_t batch, int64_t width,
     const std::vector<double>& w, const std::vector<double>& b,

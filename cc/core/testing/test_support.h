@@ -134,7 +134,7 @@ std::vector<float> DrawPrior(const TreeView& tree, Rng* rng) {
   return prior;
 }
 
-// That of a case; empty where it has none.
+// The prior of a case; empty where it has none.
 template <typename Rng>
 std::vector<float> DrawPrior(const Case& c, const TreeView& tree, Rng* rng) {
   return c.has_prior ? DrawPrior(tree, rng) : std::vector<float>();

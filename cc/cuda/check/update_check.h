@@ -110,7 +110,7 @@ template <typename T>
 void CheckUpdates(const LossCase<T>& c) {
   for (const RuleTraits& traits : kUpdateRules) {
     if (!RunsOnGpus(traits.rule)) continue;
-    // The other rules differ in one function, that of a number.
+    // The other rules differ in the function of one number alone.
     const bool other = traits.rule != UpdateRule::kSgd && !traits.slots_per_row;
     if (!other || std::is_same<T, float>::value) {
       CheckUpdate(c, traits.rule, false);

@@ -61,7 +61,7 @@ TakeRows(const int64_t* rows, int64_t count, int64_t num_rows, int64_t size,
   }
 }
 
-// out [size, num_groups]: those of the groups' parents, or of the roots.
+// out [size, num_groups]: log p of the groups' parents, or of the roots.
 template <typename A>
 TF_HSM_KERNEL(kBlockThreads)
 TakeParents(TreeView tree, Places places, const A* root_log_probs, int64_t size,

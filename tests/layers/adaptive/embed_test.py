@@ -72,7 +72,7 @@ def test_unknown_width():
 
 
 def loss_and_gradients(layer, body, tokens, labels):
-    """The gradients of the losses alone, and those of the vectors alone."""
+    """Gradients of the losses alone, and gradients of the vectors alone."""
     variables = [v.value for v in layer.trainable_variables]
     with tf.GradientTape(persistent=True) as outer:
         vectors = layer.embed(tokens)
@@ -94,7 +94,7 @@ def loss_and_gradients(layer, body, tokens, labels):
     ],
 )
 def test_both_steps(rule, dtype, cutoffs):
-    """By hand: that of the losses, then that of the vectors, of one rate."""
+    """By hand: a step of the losses, then one of the vectors, at one rate."""
     options = {"cutoffs": cutoffs, "width": 12, "dtype": dtype}
     own = make("permuted", optimizer=OPTIMIZERS[rule](), **options)
     plain = make("permuted", **options)

@@ -25,7 +25,7 @@ def make_inputs(layer, shape=(31,)):
 
 
 def check(layer, x, labels, ignore=()):
-    """Compares losses and gradients with those of the formulas."""
+    """Compares losses and gradients with the formulas."""
     losses, (dx, *gradients) = head_oracle.slopes(
         layer, tf.constant(x), lambda inputs: layer(inputs, labels)
     )

@@ -96,7 +96,7 @@ def test_kernels_are_neither_cast_nor_copied():
         uses = {op.type for op in handle.consumers()}
         assert uses <= {
             "ResourceScatterSub",
-            # TopKAccuracy: of the labels, then of the best classes.
+            # TopKAccuracy asks for the labels, then for the best classes.
             "ResourceTfHsmClassLogProbs",
             "ResourceTfHsmLogProbs",
             "ResourceTfHsmLoss",

@@ -36,7 +36,7 @@ def built(**options):
 @pytest.mark.parametrize("use_bias", [True, False])
 @pytest.mark.parametrize("how", ["grow", "counts", "prune"])
 def test_rows_of_a_softmax_over_one_group(how, use_bias):
-    """Those of `HierarchicalSoftmax`; options and the step stay."""
+    """`HierarchicalSoftmax` has the same; options and the step stay."""
     head = built(use_bias=use_bias, ignore_class=-1)
     flat = HierarchicalSoftmax(Tree.flat(NUM_CLASSES), use_bias=use_bias)
     randomized(flat, WIDTH)
