@@ -11,12 +11,16 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support.models import (
+    NUM_CLASSES,
     STEPS,
     WIDTH,
     hidden_layers,
     make_data,
     make_head,
+    sampled_head,
     sequential,
+    sgd,
+    train,
 )
 from tf_hsm import metrics
 
@@ -172,6 +176,58 @@ def test_two_heads_of_one_name(tmp_path):
     loaded.compile("sgd", [head.loss for head in own])
     predicted = loaded.predict(TOKENS, verbose=0)
     np.testing.assert_array_equal(predicted, model.predict(TOKENS, verbose=0))
+
+
+def test_two_heads():
+    """Each output has the losses and the perplexity of its head."""
+    model, labels = two_heads()
+    found = evaluate(model, labels)
+    hidden, kept = model.layers[1](TOKENS).numpy(), TOKENS != 0
+    for name, its in labels.items():
+        losses = model.get_layer(name)(hidden[kept], its[kept]).numpy()
+        total = losses.sum() if name == "tags" else losses.mean()
+        np.testing.assert_allclose(
+            [found[f"{name}_loss"], found[f"{name}_perplexity"]],
+            [total, np.exp(losses.mean())],
+            rtol=1e-5,
+        )
+
+
+@pytest.mark.parametrize(
+    "make, form",
+    [
+        (make_head, "compile"),
+        (make_head, "endpoint"),
+        (sampled_head, "compile"),
+    ],
+)
+def test_one_head_used_twice(make, form):
+    """The slices of both uses add up; each use has a draw of its own."""
+    rng = np.random.default_rng(0)
+    x = [*rng.normal(size=[2, 8, WIDTH]).astype("f4")]
+    y = [*rng.integers(NUM_CLASSES, size=[2, 8])]
+    inputs = [keras.Input([WIDTH]) for _ in x]
+    labels = [keras.Input([], dtype="int64") for _ in y]
+    head = make()
+    if form == "compile":
+        model = keras.Model(inputs, [head(i) for i in inputs])
+        model.compile(sgd(), [head.loss, head.loss])
+        data = {"x": x, "y": y}
+    else:
+        losses = [head(i, j) for i, j in zip(inputs, labels, strict=True)]
+        model = keras.Model([inputs, labels], losses)
+        model.compile(sgd())
+        data = {"x": [x, y]}
+    rows, start = head.row_variables(), head.get_weights()
+    with tf.GradientTape() as tape:
+        total = sum(map(head.loss, y, x))
+    slopes = tape.gradient(total, [v.value for v in rows])
+    pairs = zip(rows, slopes, strict=True)
+    moved = [v - tf.convert_to_tensor(slope) for v, slope in pairs]
+    head.set_weights(start)
+    np.testing.assert_allclose(train(model, **data, epochs=1), [total], 1e-5)
+    for variable, its in zip(rows, moved, strict=True):
+        np.testing.assert_allclose(variable, its, atol=1e-5)
 
 
 def test_a_deleted_head():

@@ -217,6 +217,24 @@ def test_bags_without_keras():
     )
 
 
+def test_symbolic_outputs():
+    """Shapes and types are known before any value is."""
+    shape = (None, 5, WIDTH)
+    inputs = keras.Input(shape[1:])
+    for labels_shape in ([5], [5, 1], [None]):
+        head = make_head()
+        outputs = head(inputs)
+        losses = head(inputs, keras.Input(labels_shape, dtype="int32"))
+        assert outputs.shape == head.compute_output_shape(shape) == shape
+        assert losses.shape == shape[:-1]
+        assert head.compute_output_shape(shape, shape[:-1]) == shape[:-1]
+        assert outputs.dtype == losses.dtype == "float32"
+    embeds = layers.EmbeddingSoftmax(TREE, num_embeddings=9, width=3)
+    for shape in ([None], [None, 4], [(None, 4), (None, 4)]):
+        assert embeds.compute_output_shape(shape) == (None, 3)
+        assert embeds.compute_output_shape(shape, [None]) == (None,)
+
+
 def test_docstrings():
     """Shared texts stand in them; Python -OO has none."""
     assert "focal_gamma: " in layers.HierarchicalSoftmax.__doc__

@@ -68,38 +68,48 @@ def test_ways_to_run():
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("whole", [False, True])
-def test_not_trainable(whole, form):
+@pytest.mark.parametrize("frozen", ["head", "model", "head without its own"])
+def test_not_trainable(frozen, form):
     """The head, or the model, is frozen; and trains again after that."""
     data = arguments(form, *make_data())
-    model = make_model(form, "lazy_adam")
-    frozen = model if whole else head_of(model)
+    model = make_model(form, "lazy_adam", own=frozen in ("head", "model"))
+    layer = model if frozen == "model" else head_of(model)
     before, body = head_state(model), weights(model)[0]
-    frozen.trainable = False
+    layer.trainable = False
     model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
     fit(model, data)
     assert_same(head_state(model), before)
-    assert np.array_equal(weights(model)[0], body) == whole
-    frozen.trainable = True
+    assert np.array_equal(weights(model)[0], body) == (layer is model)
+    layer.trainable = True
     model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
     fit(model, data)
     assert all(map(np.any, map(np.not_equal, head_state(model), before)))
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_variables_are_not_the_models(form):
-    """Its optimizer keeps nothing of their size."""
-    model = make_model(form, "lazy_adam", compiling=EAGERLY)
+@pytest.mark.parametrize(
+    "form, make",
+    [
+        ("compile", make_head),
+        ("endpoint", make_head),
+        ("compile", make_adaptive),
+    ],
+)
+def test_variables_are_not_the_models(form, make):
+    """Its optimizer keeps nothing of their size, but has the projections."""
+    model = make_model(form, "lazy_adam", make=make, compiling=EAGERLY)
     head = head_of(model)
-    assert head.trainable_weights == []
-    assert [v.shape for v in head.row_variables()] == [(44, WIDTH), (44,)]
-    assert len(model.trainable_weights) == 3
+    shapes = [(6, 4), (6, 2)] if make is make_adaptive else []
+    assert [v.shape for v in head.trainable_weights] == shapes
+    assert len(model.trainable_weights) == 3 + len(shapes)
     fit(model, arguments(form, *make_data()), epochs=1)
     # Two slots of each variable, two numbers, and nothing of the anchor.
-    assert len(model.optimizer.variables) == 2 + 2 * 3
+    count = 2 + 2 * len(model.trainable_weights)
+    assert len(model.optimizer.variables) == count
     mine = [id(v) for v in (*head.variables, *head.optimizer.variables)]
     assert not {id(v) for v in model.optimizer.variables} & set(mine)
-    assert all(v.shape != (44, WIDTH) for v in model.optimizer.variables)
+    rows = {v.shape for v in head.row_variables()}
+    assert not {v.shape for v in model.optimizer.variables} & rows
+    assert {v.shape for v in head.optimizer.variables} > rows
 
 
 @pytest.mark.parametrize(

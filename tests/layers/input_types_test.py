@@ -72,6 +72,27 @@ def test_labels(name):
 
 
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
+def test_unsigned_labels(name):
+    """They are what they are as int64, and none is the ignored one."""
+    head, x = heads_by_name.built(name), heads_by_name.inputs(name)
+    head.objective.ignore_class = -1
+    labels, output = np.abs(heads_by_name.labels(name)), head(x)
+    metric = metrics.MeanReciprocalRank(head)
+
+    def results(labels):
+        metric.reset_state()
+        metric.update_state(labels, output)
+        return head(x, labels), head.loss(labels, output), metric.result()
+
+    for dtype in ("uint64", "uint32", "uint8"):
+        assert_same(results(labels.astype(dtype)), results(labels))
+    past_int64 = np.full(labels.shape, 2**64 - 1, "uint64")
+    for call in (lambda y: head(x, y), lambda y: head.loss(y, output)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
+            call(past_int64)
+
+
+@pytest.mark.parametrize("name", heads_by_name.NAMES)
 def test_answers_without_weights(name):
     head, x = heads_by_name.make(name), heads_by_name.inputs(name)
     for call in ("top_k", "log_prob", "log_probs", "sample"):

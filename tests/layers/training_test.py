@@ -1,12 +1,19 @@
-"""HierarchicalSoftmax in training: types, graphs, compilers."""
+"""Heads in training: types, graphs, compilers."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.support import models
-from tests.support.in_place_models import arguments, fit, make_model
+from tests.support.in_place_models import (
+    arguments,
+    fit,
+    make_adaptive,
+    make_model,
+)
+from tests.support.models import make_head, sampled_head
 from tf_hsm.heads.tree_head import TreeHead
+from tf_hsm.metrics import TopKAccuracy
 
 
 @pytest.mark.parametrize(
@@ -34,46 +41,72 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "form, policy, variable, loss, eager",
+    "make, form, policy, variable, eager",
     [
-        ("compile", "mixed_bfloat16", "float32", "float32", False),
-        ("endpoint", "mixed_float16", "float32", "float32", False),
-        ("endpoint", "bfloat16", "bfloat16", "float32", True),
-        ("compile", "float64", "float64", "float64", True),
+        (make_head, "compile", "mixed_bfloat16", "float32", False),
+        (make_head, "endpoint", "mixed_float16", "float32", False),
+        (make_head, "endpoint", "bfloat16", "bfloat16", True),
+        (make_head, "compile", "float64", "float64", True),
+        (make_adaptive, "compile", "mixed_float16", "float32", False),
+        (sampled_head, "endpoint", "mixed_float16", "float32", False),
+        (sampled_head, "compile", "bfloat16", "bfloat16", True),
     ],
 )
-def test_policies(form, policy, variable, loss, eager):
-    """The kernel has the variables' type; losses are float32 at least."""
-    compiling, data = (
-        {"run_eagerly": eager},
-        arguments(form, *models.make_data()),
-    )
-    model = make_model(form, own=False, compiling=compiling, dtype=policy)
+def test_policies(make, form, policy, variable, eager):
+    """The rows have the variables' type; losses are float32 at least."""
+    data = arguments(form, *models.make_data())
+    options = {"compiling": {"run_eagerly": eager}, "dtype": policy}
+    model = make_model(form, own=False, make=make, **options)
+    loss = "float64" if policy == "float64" else "float32"
     if form == "endpoint":
         assert model.output.dtype == loss
         assert model.predict(data["x"], verbose=0).dtype == loss
     head = models.head_of(model)
-    assert head.kernel.dtype == head.bias.dtype == variable
-    losses = fit(model, data)
-    assert losses[-1] < losses[0]
+    assert {v.dtype for v in head.trainable_weights} == {variable}
+    # A sampled softmax has the losses of all classes here.
+    before = np.ravel(model.evaluate(**data, verbose=0))[0]
+    fit(model, data)
+    assert np.ravel(model.evaluate(**data, verbose=0))[0] < before
     inputs = np.ones([2, models.WIDTH])
     assert head(inputs).dtype == head.compute_dtype
     assert head(inputs, np.array([1, 2])).dtype == loss
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-def test_kernel_is_neither_cast_nor_copied(policy):
-    """Nothing but the loss, its gradient and the update touch the kernel."""
-    tokens, labels = models.make_data()
-    model = models.compile_form(dtype=policy, compiling={"metrics": []})
-    graph = models.train_graph(model, tokens, labels)
-    kernel = models.head_of(model).kernel.value
-    handle = next(i for outer, i in graph.captures if outer is kernel.handle)
-    assert sorted(op.type for op in handle.consumers()) == [
-        "ResourceScatterSub",
-        "ResourceTfHsmLoss",
-        "ResourceTfHsmLossGrad",
-    ]
+# TopKAccuracy asks for the labels, then for the best classes.
+ASKED = {
+    "ResourceTfHsmClassLogProbs",
+    "ResourceTfHsmLogProbs",
+    "ResourceTfHsmTopK",
+}
+
+
+@pytest.mark.parametrize(
+    "make, policy",
+    [
+        (make_head, "float32"),
+        (make_head, "mixed_bfloat16"),
+        (make_adaptive, "float32"),
+    ],
+)
+def test_kernels_are_neither_cast_nor_copied(make, policy):
+    """Nothing but the loss, its gradient and the update touch one."""
+    model = models.compile_form(
+        make=make,
+        dtype=policy,
+        compiling=lambda head: {"metrics": [TopKAccuracy(head, 3)]},
+    )
+    graph = models.train_graph(model, *models.make_data())
+    for variable in models.head_of(model).row_variables():
+        if variable.shape.rank == 1:
+            continue
+        handle = variable.value.handle
+        handle = next(i for outer, i in graph.captures if outer is handle)
+        uses = [op.type for op in handle.consumers()]
+        assert sorted(kind for kind in uses if kind not in ASKED) == [
+            "ResourceScatterSub",
+            "ResourceTfHsmLoss",
+            "ResourceTfHsmLossGrad",
+        ]
 
 
 def test_xla_stays_off():

@@ -7,18 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.support.adaptive_layers import make, make_inputs
-from tests.support.in_place_models import (
-    arguments,
-    fit,
-    make_adaptive,
-    make_model,
-)
-from tests.support.models import compile_form, head_of, make_data, train_graph
 from tests.support.training import assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import CostModel, Tree
 from tf_hsm.layers import AdaptiveSoftmax
-from tf_hsm.metrics import TopKAccuracy
 
 
 @pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
@@ -65,44 +57,6 @@ def test_a_wrong_number_of_labels_moves_nothing():
         assert_same([v.numpy() for v in layer.variables], before)
     step(x, labels)
     assert int(layer.optimizer.iterations) == 1
-
-
-def test_variables_are_not_the_models():
-    """Its optimizer keeps nothing of their size, but has the projections."""
-    eagerly = {"run_eagerly": True}
-    model = make_model(
-        "compile", "lazy_adam", compiling=eagerly, make=make_adaptive
-    )
-    head = head_of(model)
-    shapes = [v.shape for v in head.trainable_weights]
-    assert shapes == [(6, 4), (6, 2)]
-    fit(model, arguments("compile", *make_data()), epochs=1)
-    rows = [v.shape for v in head.row_variables()]
-    assert len(rows) == 6
-    assert not {v.shape for v in model.optimizer.variables} & set(rows)
-    assert {v.shape for v in head.optimizer.variables} > set(rows)
-
-
-def test_kernels_are_neither_cast_nor_copied():
-    """Nothing but the loss, its gradient and the update touch one."""
-    model = compile_form(
-        make=make_adaptive,
-        compiling=lambda head: {"metrics": [TopKAccuracy(head, 3)]},
-    )
-    graph, head = train_graph(model, *make_data()), head_of(model)
-    for kernel in [head.head_kernel, *head.tail_kernels]:
-        handle = kernel.value.handle
-        handle = next(i for outer, i in graph.captures if outer is handle)
-        uses = {op.type for op in handle.consumers()}
-        assert uses <= {
-            "ResourceScatterSub",
-            # TopKAccuracy asks for the labels, then for the best classes.
-            "ResourceTfHsmClassLogProbs",
-            "ResourceTfHsmLogProbs",
-            "ResourceTfHsmLoss",
-            "ResourceTfHsmLossGrad",
-            "ResourceTfHsmTopK",
-        }
 
 
 def test_graph_holds_no_arrays_of_classes():
