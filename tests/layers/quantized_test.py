@@ -121,6 +121,62 @@ def test_other_layers(name, mode):
     np.testing.assert_array_equal(found.classes, before.classes)
 
 
+SETS = {
+    "two levels": tf_hsm.Tree.two_level(N),
+    "binary": tf_hsm.Tree.balanced(100, 2),
+    "huffman": tf_hsm.Tree.huffman(1 / np.arange(1, 90)),
+    "flat": tf_hsm.Tree.flat(70),
+}
+
+
+@pytest.mark.parametrize(
+    "name, mode, scale", all_pairs([*SETS], ["int8", "int4"], [0.1, 10])
+)
+def test_losses_of_label_sets(name, mode, scale):
+    """They are those of the decoded rows, whatever shape the labels have.
+
+    Logits of up to 300 have log-probabilities that underflow. Some labels
+    repeat; some inputs have none.
+    """
+    tree, labels = SETS[name], RNG.integers(-20, 70, size=[40, 5])
+    labels[:, 3], labels[7] = labels[:, 1], -1
+    normal = keras.initializers.RandomNormal
+    head = tf_hsm.layers.LabelTree(
+        tree,
+        kernel_initializer=normal(stddev=scale, seed=1),
+        bias_initializer=normal(stddev=scale, seed=2),
+    )
+    head.build([None, WIDTH])
+    head.quantize(mode)
+    nothing = labels[:, :0]
+    wanted, of_nothing = (
+        tf_hsm.label_tree_loss(
+            head.kernel.numpy(), head.bias.numpy(), given, X, tree
+        ).numpy()
+        for given in (labels, nothing)
+    )
+    ragged = tf.ragged.boolean_mask(labels, labels >= 0)
+    for x, given, losses in (
+        (X, labels, wanted),
+        (X, ragged, wanted),
+        (X, nothing, of_nothing),
+        (X[:0], labels[:0], wanted[:0]),
+        (X.reshape([5, 8, -1]), labels.reshape([5, 8, 5]), wanted),
+    ):
+        found = head(x, given)
+        assert found.shape == x.shape[:-1]
+        losses = losses.reshape(found.shape)
+        np.testing.assert_allclose(found, losses, rtol=1e-5, atol=1e-5)
+    with (
+        tf.GradientTape(),
+        pytest.raises(ValueError, match="quantized and cannot train"),
+    ):
+        head(X, labels)
+    labels[2, 1] = tree.num_classes
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be below"):
+        head(X, labels)
+
+
 def test_an_export_serves_the_codes(tmp_path):
     model, head = trained(LAYERS["two levels"])
     model.quantize("int8", filters=lambda layer: layer is head)

@@ -1,13 +1,18 @@
-"""Weights are not loaded into a head whose rows stand for other classes."""
+"""Weights are not loaded into a head whose rows stand for other classes.
+
+Files of weights, Keras' legacy `.h5` files and checkpoints.
+"""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.training import assert_same
+from tests.support.training import assert_same, layer_step
 from tf_hsm import Tree, distribute, layers
+from tf_hsm.layers.saved_rows import SavedRows
 
+REFUSED = pytest.raises(ValueError, match="of a head with another tree")
 COUNTS = 1 + np.arange(40) ** 2
 TREES = (
     Tree.huffman(COUNTS, branching=2),
@@ -15,14 +20,18 @@ TREES = (
 )
 
 
-def embedding(tree):
-    return layers.EmbeddingSoftmax(tree, num_embeddings=9, width=3)
+def embedding(tree, **options):
+    return layers.EmbeddingSoftmax(tree, num_embeddings=9, width=3, **options)
 
 
-def adaptive(counts):
+def adaptive(counts, **options):
     return layers.AdaptiveSoftmax(
-        40, cutoffs=[5, 20], div_value=2, counts=counts
+        40, cutoffs=[5, 20], div_value=2, counts=counts, **options
     )
+
+
+def in_place(tree, **options):
+    return layers.HierarchicalSoftmax(tree, optimizer="lazy_adam", **options)
 
 
 def planned(devices):
@@ -43,10 +52,7 @@ def planned(devices):
 HEADS = {
     "hierarchical": (layers.HierarchicalSoftmax, TREES),
     "pinned": (layers.HierarchicalSoftmax, [t.pin() for t in TREES]),
-    "in_place": (
-        lambda tree: layers.HierarchicalSoftmax(tree, optimizer="adagrad"),
-        TREES,
-    ),
+    "in_place": (in_place, TREES),
     "label_tree": (layers.LabelTree, TREES),
     "embedding": (embedding, TREES),
     "adaptive": (adaptive, (COUNTS, COUNTS[::-1])),
@@ -54,35 +60,64 @@ HEADS = {
 }
 
 
-def model_of(head):
+def model_of(head, nested=False):
+    """A body and a head, perhaps in a model within the model."""
     embeds = isinstance(head, layers.EmbeddingSoftmax)
     inputs = keras.Input([], dtype="int64") if embeds else keras.Input([12])
-    return keras.Model(inputs, head(inputs))
+    body = [] if embeds else [keras.layers.Dense(12, name="body")]
+    if not nested:
+        return keras.Sequential([inputs, *body, head])
+    within = keras.Input(inputs.shape[1:], dtype=inputs.dtype)
+    inner = keras.Sequential([within, *body, head], name="inner")
+    return keras.Model(inputs, inner(inputs))
 
 
+def head_of(model):
+    last = model.layers[-1]
+    return last.layers[-1] if isinstance(last, keras.Model) else last
+
+
+def state_of(model):
+    optimizer = head_of(model).optimizer
+    slots = [] if optimizer is None else optimizer.variables
+    return [v.numpy() for v in (*model.variables, *slots)]
+
+
+@pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("name", HEADS)
-def test_files(name, tmp_path):
-    """A file of weights, and a checkpoint."""
+def test_files(name, nested, tmp_path):
+    """Each holds the state of the head's optimizer too."""
     make, (its, another) = HEADS[name]
-    model, same, again, other = (
-        model_of(make(x)) for x in (its, its, its, another)
-    )
+
+    def made(tree):
+        return model_of(make(tree, name="head"), nested)
+
+    model, other = made(its), made(another)
+    if name == "in_place":
+        layer_step(head_of(model), np.eye(12, dtype="f4"), np.arange(12))
+    before = head_of(other).get_weights()
     assert [w.shape for w in model.weights] == [w.shape for w in other.weights]
-    before = other.get_weights()
-    path = tmp_path / "model.weights.h5"
-    model.save_weights(path)
-    same.load_weights(path)
-    assert_same(model.variables, same.variables)
-    with pytest.raises(ValueError, match="of a head with another tree"):
-        other.load_weights(path)
+    weights, legacy = tmp_path / "model.weights.h5", tmp_path / "model.h5"
+    model.save_weights(weights)
+    model.save(legacy)
+    saved = tf.train.Checkpoint(model=model).save(tmp_path / "saved")
+    for load in (
+        lambda model: model.load_weights(weights),
+        lambda model: model.load_weights(legacy),
+        lambda model: model.load_weights(legacy, by_name=True),
+        lambda model: tf.train.Checkpoint(model=model).restore(saved),
+    ):
+        same = made(its)
+        load(same)
+        assert_same(state_of(same), state_of(model))
+        with REFUSED:
+            load(other)
+    tf.train.Checkpoint(model=made(its)).restore(saved).assert_consumed()
+    loaded = keras.models.load_model(legacy)
+    assert_same(state_of(loaded), state_of(model))
     with pytest.warns(UserWarning, match="of a head with another tree"):
-        other.load_weights(path, skip_mismatch=True)
-    path = tf.train.Checkpoint(model=model).save(tmp_path / "saved")
-    tf.train.Checkpoint(model=again).restore(path).assert_consumed()
-    assert_same(model.variables, again.variables)
-    with pytest.raises(ValueError, match="of a head with another tree, and"):
-        tf.train.Checkpoint(model=other).restore(path)
-    assert_same(other.get_weights(), before)
+        other.load_weights(weights, skip_mismatch=True)
+    assert_same(head_of(other).get_weights(), before)
 
 
 def test_checkpoints_of_other_cuts(tmp_path):
@@ -97,14 +132,25 @@ def test_checkpoints_of_other_cuts(tmp_path):
     other.load_weights(tmp_path / "model.weights.h5")
 
 
-def test_files_that_do_not_say():
-    """Those of the versions before have the variables alone."""
+def test_files_that_do_not_say(tmp_path, monkeypatch):
+    """Those of the versions before have the variables alone.
+
+    Legacy ones are refused: another tree may have weights of the same shapes.
+    """
     model, other = (model_of(HEADS["hierarchical"][0](t)) for t in TREES)
+    before = head_of(other).get_weights()
+    path = tmp_path / "model.h5"
+    with monkeypatch.context() as patched:
+        patched.setattr(SavedRows, "in_legacy_files", lambda saved: [])
+        model.save(path)
+    with pytest.raises(ValueError, match=r"expects 3 weight.*Received 2"):
+        other.load_weights(path)
+    assert_same(head_of(other).get_weights(), before)
     store = {}
-    model.layers[-1].save_own_variables(store)
+    head_of(model).save_own_variables(store)
     del store["row_order"]
-    other.layers[-1].load_own_variables(store)
-    assert_same(model.variables, other.variables)
+    head_of(other).load_own_variables(store)
+    assert_same(head_of(model).variables, head_of(other).variables)
 
 
 @pytest.mark.parametrize("cutoffs", [[20], 1])
@@ -123,10 +169,10 @@ def test_checkpoints_before_build(cutoffs, tmp_path):
     if cutoffs == 1:
         checkpoint.restore(path).expect_partial()
     else:
-        with pytest.raises(ValueError, match="of a head with another tree"):
+        with REFUSED:
             checkpoint.restore(path)
     for _ in range(2):
-        with pytest.raises(ValueError, match="of a head with another tree"):
+        with REFUSED:
             model_of(other)
 
 
