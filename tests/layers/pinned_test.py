@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-import tf_hsm
-from tests.support.pinned_heads import TREE, WIDTH, data, two_heads
+from tests.support.pinned_heads import TREE, data, two_heads
 from tests.support.training import assert_same
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
@@ -73,29 +72,3 @@ def test_growth_to_the_expanded_tree(use_bias):
         grown, wanted = (h.grow(tree) for h in (head, other))
         assert grown.tree == tree
         assert_same(grown.row_variables(), wanted.row_variables())
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_a_model_grows_with_its_slots(own):
-    rule = tf_hsm.optimizers.Adagrad(0.1, 0.1)
-    head = HierarchicalSoftmax(TREE, optimizer=rule if own else None)
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile("sgd" if own else rule, head.loss)
-    x, labels = data((20,))
-    model.fit(x, labels, verbose=0)
-    grown = tf_hsm.grow(model, TREE.expand())
-    slots = []
-    for m, layer in ((model, head), (grown, grown.layers[-1])):
-        optimizer = layer.optimizer if own else m.optimizer
-        (slot,) = (
-            v.numpy() for v in optimizer.variables if v.shape[1:] == (WIDTH,)
-        )
-        slots.append(slot)
-    before, after = slots
-    np.testing.assert_array_equal(after[0::2], before)
-    np.testing.assert_allclose(after[1::2], 0.1)
-    np.testing.assert_allclose(
-        grown.evaluate(x, labels, verbose=0),
-        model.evaluate(x, labels, verbose=0),
-        rtol=1e-5,
-    )

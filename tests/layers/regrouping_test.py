@@ -16,30 +16,34 @@ from tests.support.clustered_classes import (
     make_data,
     make_model,
 )
+from tests.support.training import assert_same
 from tf_hsm import Tree, layers
 from tf_hsm.runtime import kept_rows, row_parts
 
 
 @pytest.mark.parametrize(
-    "name, own, options",
+    "name, own, options, most",
     [
-        ("balanced", True, {}),
-        ("pinned", False, {}),
-        ("pinned", True, {}),
-        ("ragged", False, {"use_bias": False}),
-        ("ragged", True, {"dtype": "bfloat16"}),
+        ("balanced", True, {}, 1.02),
+        ("pinned", False, {}, 1.02),
+        ("pinned", True, {}, 1.02),
+        ("ragged", False, {"use_bias": False}, 1.02),
+        ("ragged", True, {"dtype": "bfloat16"}, 1.02),
+        # Without inputs, the tangent alone is not as good as the fit.
+        ("ragged", False, {}, 1.1),
     ],
 )
-def test_loss_hardly_changes(name, own, options):
+def test_loss_hardly_changes(name, own, options, most):
     tree = TREES[name]()
     model = make_model(tree, own, **options)
     head = model.layers[-1]
     first = fit(model, epochs=2)[-1]
     before, new = held_loss(model), clustered(tree)
-    assert head.regroup(new, hidden(model), model=model) is None
+    inputs = hidden(model) if most < 1.1 else None
+    assert head.regroup(new, inputs, model=model) is None
     assert head.tree is new and new != tree
     after = held_loss(model)
-    assert after < 1.02 * before
+    assert after < most * before
     # Rows that stay as they are would not do.
     head._set_tree(tree)
     model.compile(model.optimizer, head.loss)
@@ -47,16 +51,6 @@ def test_loss_hardly_changes(name, own, options):
     head._set_tree(new)
     model.compile(model.optimizer, head.loss)
     assert fit(model, epochs=2)[-1] < first
-
-
-def test_without_inputs():
-    """The tangent is not as good as the fit, but better than nothing."""
-    model = make_model()
-    head = model.layers[-1]
-    fit(model)
-    before = held_loss(model)
-    head.regroup(clustered(head.tree), model=model)
-    assert held_loss(model) < 1.1 * before
 
 
 def swapped(tree, a, b):
@@ -153,39 +147,39 @@ def test_loop_of_ones_own():
     assert np.isfinite(loss) and tape.gradient(loss, head.kernel) is not None
 
 
+REFUSED = pytest.raises(ValueError, match="of a head with another tree")
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_saved(own, tmp_path):
     """A model goes on from a file as it does without; weights know the tree."""
     model = make_model(own=own)
-    model.save_weights(tmp_path / "before.weights.h5")
+    head, before = model.layers[-1], tmp_path / "before.weights.h5"
+    model.save_weights(before)
     checkpoint = tf.train.Checkpoint(model=model)
-    before = checkpoint.write(str(tmp_path / "before"))
+    written = checkpoint.write(str(tmp_path / "before"))
+    new = clustered(head.tree)
     fit(model)
-    head = model.layers[-1]
-    old, new = head.tree, clustered(head.tree)
     head.regroup(new, hidden(model), model=model)
     fit(model)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.layers[-1].tree == new
     assert fit(loaded, epochs=2) == fit(model, epochs=2)
-    model.save_weights(tmp_path / "after.weights.h5")
-    after = checkpoint.write(str(tmp_path / "after"))
-    for tree, good, bad in (
-        (old, ("before.weights.h5", before), ("after.weights.h5", after)),
-        (new, ("after.weights.h5", after), ("before.weights.h5", before)),
-    ):
-        for make in (lambda t=tree: make_model(t, own), lambda: model):
-            if make().layers[-1].tree != tree:
-                continue
-            other = make()
-            with pytest.raises(ValueError, match="of a head with another tree"):
-                other.load_weights(tmp_path / bad[0])
-            with pytest.raises(ValueError, match="of a head with another tree"):
-                tf.train.Checkpoint(model=other).restore(bad[1])
-            other = make()
-            other.load_weights(tmp_path / good[0])
-            tf.train.Checkpoint(model=other).restore(good[1])
+    with REFUSED:
+        model.load_weights(before)
+    with REFUSED:
+        checkpoint.restore(written)
+    after = tmp_path / "after.weights.h5"
+    model.save_weights(after)
+    written = checkpoint.write(str(tmp_path / "after"))
+    other, old = make_model(new, own), make_model(own=own)
+    other.load_weights(after)
+    with REFUSED:
+        old.load_weights(after)
+    tf.train.Checkpoint(model=other).restore(written)
+    with REFUSED:
+        tf.train.Checkpoint(model=old).restore(written)
 
 
 DEVICES = ["CPU:0"] * 3
@@ -261,18 +255,13 @@ def test_smoothing_prior_follows():
     fit(model)
     new = clustered(head.tree)
     head.regroup(new, hidden(model), model=model)
-    inputs, labels = hidden(model), make_data(2, 200)[1]
-    found = head(inputs, labels=labels)
-    want = tf_hsm.hierarchical_softmax_loss(
-        head.kernel,
-        head.bias,
-        labels,
-        inputs,
-        new,
-        label_smoothing=0.1,
-        smoothing_prior=new.row_shares(prior).astype("f4"),
+    other = layers.HierarchicalSoftmax(
+        new, label_smoothing=0.1, smoothing_prior=prior
     )
-    np.testing.assert_allclose(found, want, rtol=1e-6)
+    inputs, labels = hidden(model), make_data(2, 200)[1]
+    other(inputs)
+    other.set_weights(head.get_weights())
+    assert_same(head(inputs, labels), other(inputs, labels))
 
 
 def test_optimizer_of_the_rest():

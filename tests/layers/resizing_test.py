@@ -59,7 +59,7 @@ CHANGES = [
     ),
     ("shallow_label_tree", "deepen"),
     *itertools.product(["embedding"], ["near", "merge", "drop"]),
-    *itertools.product(["pinned"], ["merge", "drop"]),
+    *itertools.product(["pinned"], ["merge", "drop", "expand"]),
     *itertools.product(["flat_softmax", "narrow", "trees"], ["grow"]),
 ]
 
@@ -84,6 +84,11 @@ def resized(head, how):
         pruned = head.prune(KEEP, merge=how == "merge")
         rows = pruned.rows[::2] // 2 if head.tree.pinned else pruned.rows
         return pruned.head, [rows, rows, *table]
+    if how == "expand":
+        tree = head.tree.expand()
+        rows = np.arange(tree.num_rows)
+        rows = np.where(rows % 2, -1, rows // 2)
+        return head.grow(tree), [rows, rows]
     tree = grown_tree(head.tree, how)
     from_top = {"from_top": True} if isinstance(head, LabelTree) else {}
     rows = tree.map_rows(head.tree, **from_top)

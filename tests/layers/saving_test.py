@@ -1,9 +1,6 @@
 """Models with heads of all kinds: saved, loaded, cloned and exported."""
 
 import functools
-import json
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -12,7 +9,6 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import embedding_softmaxes as softmaxes
-from tests.support import pinned_heads
 from tests.support.in_place_models import (
     arguments,
     assert_goes_on,
@@ -27,34 +23,15 @@ from tests.support.models import (
     NUM_CLASSES,
     TREE,
     WIDTH,
-    compile_form,
-    endpoint_form,
     head_of,
     make_data,
     make_head,
     sampled_head,
-    train,
 )
 from tests.support.training import assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import layers, optimizers, serving
 
-# Argument: a folder. Prints what is computed there by what is loaded there.
-FRESH_PROCESS = """
-import json, sys
-import keras, numpy as np, tensorflow as tf
-import tf_hsm
-
-folder = sys.argv[1]
-data = np.load(folder + "/data.npz")
-tokens, labels = data["tokens"], data["labels"]
-fitted = keras.models.load_model(folder + "/fitted.keras")
-saved = tf.saved_model.load(folder + "/saved_model")
-signature = saved.signatures["serving_default"]
-inputs = {"inputs": tf.constant(tokens, tf.int32), "inputs_1": labels}
-losses = signature(**inputs)["output_0"].numpy()
-print(json.dumps([fitted.evaluate(tokens, labels, verbose=0), losses.tolist()]))
-"""
 PINNED = tf_hsm.Tree.huffman(1 + np.arange(NUM_CLASSES) ** 2, pinned=True)
 # Faster where a graph would show nothing more.
 EAGERLY = {"run_eagerly": True}
@@ -175,30 +152,6 @@ def test_training_goes_on(name, form, rule, way, options, tmp_path):
         **data, verbose=0
     )
     assert_goes_on(loaded, model, data)
-
-
-def test_fresh_process(tmp_path):
-    """A process that only imports tf_hsm computes the same from the files."""
-    tokens, labels = make_data()
-    labels[:3, 0] = -1
-    fitted = compile_form(ignore_class=-1, compiling=EAGERLY)
-    train(fitted, tokens, labels)
-    endpoint = endpoint_form(ignore_class=-1)
-    endpoint.set_weights(fitted.get_weights())
-    np.savez(tmp_path / "data.npz", tokens=tokens, labels=labels)
-    fitted.save(tmp_path / "fitted.keras")
-    tf.saved_model.save(endpoint, tmp_path / "saved_model")
-    run = subprocess.run(
-        [sys.executable, "-c", FRESH_PROCESS, tmp_path],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    evaluated, losses = json.loads(run.stdout.splitlines()[-1])
-    expected = fitted.evaluate(tokens, labels, verbose=0)
-    np.testing.assert_allclose(evaluated, expected, rtol=1e-6)
-    expected = endpoint.predict([tokens, labels], verbose=0)
-    np.testing.assert_allclose(losses, expected, rtol=1e-6)
 
 
 each_head = pytest.mark.parametrize("name", ["tree", "adaptive"])
@@ -348,14 +301,3 @@ def test_copies_of_embeddings():
     fit(model, {"x": inputs, "y": softmaxes.make_labels()})
     tf_hsm.distribute.copy_weights(layer, other)
     assert_same(softmaxes.state(other), softmaxes.state(layer))
-
-
-def test_an_export_of_a_pinned_tree(tmp_path):
-    head, _ = pinned_heads.two_heads()
-    model = keras.Sequential([keras.Input([WIDTH], name="x"), head])
-    x, _ = pinned_heads.data((5,))
-    serving.export(model, tmp_path / "model", k=4)
-    served = tf.saved_model.load(tmp_path / "model")
-    found, wanted = served.serving_default(x), head.top_k(x, 4)
-    np.testing.assert_array_equal(found["classes"], wanted.classes)
-    np.testing.assert_array_equal(found["log_probs"], wanted.log_probs)
