@@ -321,6 +321,20 @@ def test_servers_that_do_not_answer():
             connect([good])
 
 
+def test_only_a_known_incarnation_tells_of_a_restart(monkeypatch):
+    """A server whose incarnation is unknown is not said to be another one."""
+    status = server_status.Status("/job:ps/replica:0/task:0", 7, ("CPU",))
+    monkeypatch.setattr(server_status, "ask", lambda *_, **__: [status])
+    error = tf.errors.InternalError(None, None, "another reason")
+    for incarnation, is_lost in ((None, False), (7, False), (8, True)):
+        server = cluster_lib.Server("ps", 0, "a:1", incarnation)
+        cluster = cluster_lib.Cluster((server,))
+        assert cluster.lost() == [server] * is_lost
+        text = cluster.explain(error)
+        assert text is None or "has been started again since" in text
+        assert (text is not None) == is_lost
+
+
 @processes.in_new_process
 def test_a_server_without_the_library():
     with processes.ended([]) as started:

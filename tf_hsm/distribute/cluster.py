@@ -30,7 +30,8 @@ class Server:
       job: such as "ps".
       index: of the task within the job.
       address: "host:port".
-      incarnation: a number that its process has drawn.
+      incarnation: a number that its process has drawn; None if it is not
+        known, in which case a restart cannot be noticed.
     """
 
     job: str
@@ -167,6 +168,7 @@ class Cluster:
                 lost.append((server, "does not answer any more"))
             elif (
                 server.job != WORKER
+                and server.incarnation is not None
                 and status.incarnation != server.incarnation
             ):
                 lost.append((server, "has been started again since"))
