@@ -149,12 +149,6 @@ def test_bad_arguments(function, arguments, message):
         function(*arguments)
 
 
-@pytest.mark.parametrize("c", [-1, 9, 2**70, 1.0, "a", None, True])
-def test_path_of_a_bad_class(c):
-    with pytest.raises(IndexError, match="class"):
-        Tree.two_level(9).path(c)
-
-
 def test_expected_cost_is_not_fooled_by_scale():
     tree = Tree.from_nested([0, [1, 2]])
     assert tree.expected_cost([1, 1, 0]) == 3.0

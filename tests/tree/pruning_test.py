@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.tree_reference import check, random_parents
-from tests.support.trees import CATALOGUE
+from tests.support.trees import CATALOGUE, chain
 from tf_hsm.tree import Tree
 
 build = {name: make() for name, make in CATALOGUE.items()}.get
@@ -136,9 +136,7 @@ def test_random_trees(seed):
 
 def test_deep_chain():
     """Nothing recurs, and what is left is a short tree."""
-    tree = Tree.from_parents(
-        np.concatenate([np.arange(3000) - 1, np.arange(3000), [2999]])
-    )
+    tree = chain(3000)
     few = tree.prune([0, 2000, 3000], merge=False)
     # An inner node stands before the leaf beside it.
     assert few.tree == Tree.from_nested([[2, 1], 0])
@@ -213,10 +211,19 @@ def test_forms_of_keep(keep, classes):
     )
 
 
-def test_other_counts():
+def test_counts_that_are_given():
+    """They choose the classes; the tree keeps its own."""
     pruned = TREE.prune(2, merge=False, counts=np.arange(8))
-    assert np.flatnonzero(pruned.classes >= 0).tolist() == [6, 7]
     assert pruned.tree.counts.tolist() == [3, 2]
+    for keep, counts, message in (
+        (2, None, "keep asks for the 2 most frequent classes, but the tree"),
+        (0.5, None, "keep asks for the 4 most frequent"),
+        (2, [1, 2], "counts has 2 entries; the tree has 8"),
+        (2, [-1] * 8, "count of class 0 is -1"),
+        ([0, 2], [1, 2], "counts has 2 entries"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TREE.with_counts(None).prune(keep, counts=counts)
 
 
 def test_counts_of_merged_classes():
@@ -257,17 +264,6 @@ def test_names():
     assert Tree.two_level(9).prune([1], merge=False).tree.names is None
 
 
-def test_a_vocabulary_by_counts():
-    """The rare words fall to a few nodes, and keep all of their count."""
-    counts = 10**6 // np.arange(1, 5001)
-    tree = Tree.huffman(counts, branching=4)
-    pruned = tree.prune(500)
-    assert (pruned.classes[:500] == np.arange(500)).all()
-    assert pruned.classes[500:].min() == 500
-    assert pruned.tree.num_rows < 0.25 * tree.num_rows
-    assert pruned.tree.counts[500:].sum() == counts[500:].sum()
-
-
 def test_pruned_trees_are_trees():
     pruned = TREE.prune([0, 3]).tree
     again = pruned.prune(2, merge=False)
@@ -306,19 +302,3 @@ def test_pruned_trees_are_trees():
 def test_hostile_keep(keep, message):
     with pytest.raises(ValueError, match=message):
         TREE.prune(keep)
-
-
-@pytest.mark.parametrize(
-    "keep, counts, message",
-    [
-        (2, None, "keep asks for the 2 most frequent classes, but the tree"),
-        (0.5, None, "keep asks for the 4 most frequent"),
-        (2, [1, 2], "counts has 2 entries; the tree has 8"),
-        (2, [-1] * 8, "count of class 0 is -1"),
-        ([0, 2], [1, 2], "counts has 2 entries"),
-    ],
-    ids=itertools.count(),
-)
-def test_hostile_counts(keep, counts, message):
-    with pytest.raises(ValueError, match=message):
-        TREE.with_counts(None).prune(keep, counts=counts)
