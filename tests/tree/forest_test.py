@@ -118,3 +118,8 @@ def test_what_is_no_forest(arrays, message):
     """The message names the first group, row or class that is wrong."""
     with pytest.raises(ValueError, match=message):
         tf_hsm.Forest(*arrays)
+
+
+def test_what_cannot_be_pinned():
+    with pytest.raises(ValueError, match="group 2 has 3 rows; every group"):
+        tf_hsm.Forest(OFFSETS, PARENTS, ROWS, pinned=True)

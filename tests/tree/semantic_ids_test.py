@@ -1,6 +1,5 @@
 """Semantic IDs by residual k-means."""
 
-import itertools
 import pickle
 
 import numpy as np
@@ -44,19 +43,6 @@ def test_residuals():
     for found, wanted in ((codes[:, 0], first), (codes[:, 1], second)):
         pairs = np.unique(np.stack([found, wanted], 1), axis=0)
         assert len(pairs) == wanted.max() + 1
-
-
-def test_more_levels_lie_nearer():
-    """Each level lowers the squared distance to the sum of the means."""
-    vectors = make_vectors(200, 5)
-    codes = semantic_ids(vectors, [8, 8, 8], metric="euclidean", verbose=False)
-    rest = vectors - vectors.mean(0)
-    errors = [np.square(rest).sum()]
-    for column in codes.T[:-1]:
-        means = np.stack([rest[column == c].mean(0) for c in range(8)])
-        rest = rest - means[column]
-        errors.append(np.square(rest).sum())
-    assert all(b < 0.7 * a for a, b in itertools.pairwise(errors))
 
 
 def test_few_items():

@@ -97,24 +97,6 @@ def test_few_classes(tail):
             ]
 
 
-def test_deep_tails_of_many_classes():
-    num_classes = 300_000
-    ranks = np.random.default_rng(0).permutation(num_classes) + 1
-    counts = 10**6 // ranks
-    flat = Tree.adaptive(counts)
-    deep = Tree.adaptive(counts, tail="two_level")
-    assert (flat.depth, deep.depth) == (2, 3)
-    assert Tree.adaptive(counts, tail=100).depth == 4
-    assert deep.expected_cost(counts) < 0.1 * flat.expected_cost(counts)
-    assert deep.expected_cost(counts) < Tree.two_level(
-        num_classes
-    ).expected_cost(counts)
-    for tree in (flat, deep):
-        heads = tree.row_classes[: tree.group_offsets[1]]
-        heads = heads[heads >= 0]
-        np.testing.assert_array_equal(ranks[heads], 1 + np.arange(heads.size))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

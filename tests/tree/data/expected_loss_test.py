@@ -72,23 +72,3 @@ def test_paths():
     assert paths_of(tree).tolist() == [
         list(tree.path(c)) + [-1] * (3 - tree.path(c).size) for c in range(5)
     ]
-
-
-def test_related_classes_together_are_expected_to_fit_better():
-    rng = np.random.default_rng(1)
-    classes = rng.integers(64, size=4000)
-    # Classes of eight occur after the same ids, each of them seldom.
-    features = 50 * (classes // 8) + rng.integers(50, size=4000)
-    counts = np.bincount(classes, minlength=64)
-    related = Tree.balanced(64, 8)
-    others = Tree(
-        related.group_offsets,
-        related.group_parents,
-        related.class_rows[rng.permutation(64)],
-    )
-    loss, worse = (
-        leave_one_out_loss(paths_of(tree), pairs_of(classes, features), counts)
-        for tree in (related, others)
-    )
-    assert loss < worse - 0.1
-    assert loss > np.log(8)  # The classes of an id are equally frequent.
