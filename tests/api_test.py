@@ -1,5 +1,8 @@
 """The public names of the package, and what they take, as api.txt lists them.
 
+A member stands there once, under the class of the package that defines it. The
+line of a class names its bases of the package, whose members it has too.
+
 After a change of the public interface that is meant:
 
     python tests/api_test.py > tests/api.txt
@@ -73,31 +76,36 @@ def signature(function):
 
 
 def lines_of(name, value):
-    """A line for a public name; for a class of CLASSES, one per method too."""
+    """A line for a public name; for a class of CLASSES, more."""
     is_error = isinstance(value, type) and issubclass(value, Exception)
     if not callable(value) or is_error:
         return [name]
-    lines = [name + signature(value)]
-    if value in CLASSES:
-        for member in own_members(value):
-            lines += lines_of(f"{name}.{member}", getattr(value, member))
+    line = name + signature(value)
+    return lines_of_class(name, value, line) if value in CLASSES else [line]
+
+
+def lines_of_class(name, cls, line):
+    """`line` with the bases of a class, its own public members, and theirs."""
+    bases = [b for b in cls.__bases__ if b.__module__.startswith("tf_hsm")]
+    if bases:
+        line += " : " + ", ".join(base.__name__ for base in bases)
+    lines = [line]
+    for member in vars(cls):
+        if not member.startswith("_"):
+            lines += lines_of(f"{name}.{member}", getattr(cls, member))
+    for base in bases:
+        lines += lines_of_class(base.__name__, base, base.__name__)
     return lines
-
-
-def own_members(cls):
-    """The public names that a class has from the package, not from Keras."""
-    own = [c for c in cls.__mro__ if c.__module__.startswith("tf_hsm")]
-    names = {name for c in own for name in vars(c)}
-    return sorted(name for name in names if not name.startswith("_"))
 
 
 def public_api():
     """One line per public name, in order."""
-    lines = []
+    lines = set()
     for module_name in MODULES:
         module = importlib.import_module(module_name)
         for name in public_names(module):
-            lines += lines_of(f"{module_name}.{name}", getattr(module, name))
+            value = getattr(module, name)
+            lines.update(lines_of(f"{module_name}.{name}", value))
     return "\n".join(
         textwrap.fill(
             line, 80, subsequent_indent="    ", break_long_words=False

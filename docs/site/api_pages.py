@@ -32,7 +32,8 @@ def pages():
 
 def missing(documented):
     """Returns the names in tests/api.txt that a set of names lacks."""
-    lines = re.findall(r"^[\w.]+", _API.read_text(), re.M)
+    # Members of base classes stand there under their base, without a module.
+    lines = re.findall(r"^tf_hsm[\w.]*", _API.read_text(), re.M)
     return [name for name in lines if name not in documented]
 
 

@@ -34,7 +34,7 @@ class TopKAccuracy(OfTheBest):
       ValueError: `k` is below 1.
     """
 
-    default_name = "top_{}_accuracy"
+    _default_name = "top_{}_accuracy"
 
     def __init__(self, head, k=5, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
@@ -76,7 +76,7 @@ class PrecisionAtK(OfTheBest):
       ValueError: `k` is below 1.
     """
 
-    default_name = "precision_at_{}"
+    _default_name = "precision_at_{}"
 
     def __init__(self, head, k=1, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)

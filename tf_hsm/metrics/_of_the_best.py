@@ -47,7 +47,7 @@ class HeadMetric(keras.metrics.Metric):
 class OfTheBest(HeadMetric):
     """The mean over the inputs of a score of their k most probable classes.
 
-    A subclass has a `default_name`, and `_scores(head, hidden, labels, mask,
+    A subclass has a `_default_name`, and `_scores(head, hidden, labels, mask,
     sample_weight)`, which takes hidden vectors, their Keras mask or None, and
     labels and weights as given. It returns the scores `[...]` of inputs;
     `[...]` bool, the inputs that count, or None; and weights that broadcast
@@ -56,7 +56,7 @@ class OfTheBest(HeadMetric):
     Args:
       head: the head.
       k: how many classes.
-      name: the name of the metric; None: `default_name` with k in it.
+      name: the name of the metric; None: `_default_name` with k in it.
       dtype: the type of the sums.
 
     Raises:
@@ -68,7 +68,7 @@ class OfTheBest(HeadMetric):
         self.k = _checks.as_integer("k", k)
         if self.k < 1:
             raise ValueError(f"k = {k} is below 1")
-        name = name or self.default_name.format(self.k)
+        name = name or self._default_name.format(self.k)
         super().__init__(reference_to(head), name, dtype)
         self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
 

@@ -48,7 +48,7 @@ class PropensityScoredPrecisionAtK(OfTheBest):
         another argument is out of range.
     """
 
-    default_name = "psp_at_{}"
+    _default_name = "psp_at_{}"
 
     def __init__(
         self,

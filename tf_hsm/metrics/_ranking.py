@@ -43,7 +43,7 @@ class RecallAtK(OfTheBest):
       ValueError: `k` is below 1.
     """
 
-    default_name = "recall_at_{}"
+    _default_name = "recall_at_{}"
 
     def __init__(self, head, k=10, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
@@ -85,7 +85,7 @@ class NDCGAtK(OfTheBest):
       ValueError: `k` is below 1.
     """
 
-    default_name = "ndcg_at_{}"
+    _default_name = "ndcg_at_{}"
 
     def __init__(self, head, k=10, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
@@ -134,7 +134,7 @@ class MeanReciprocalRank(OfTheBest):
       ValueError: `k` is below 1.
     """
 
-    default_name = "mrr_at_{}"
+    _default_name = "mrr_at_{}"
 
     def __init__(self, head, k=1000, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
