@@ -130,16 +130,18 @@ class Corpus:
         )
 
 
-def load(options):
+def load(options, trains_unknown=True):
     """Reads, divides and encodes a corpus; returns a `Corpus`.
 
     Args:
         options: The `Options`.
+        trains_unknown: Whether a model learns `<unk>`, which then needs a rare
+            word in the training text.
 
     Raises:
         OSError: There are no such files.
         ValueError: A file is no text in that encoding, there is too little
-            text, or the text has no rare word.
+            text, or it has no rare word although `trains_unknown`.
     """
     words, documents = _read(options)
     if not documents:
@@ -167,6 +169,12 @@ def load(options):
         parts[part] = np.concatenate(found)
     counts = np.bincount(parts["train"], minlength=len(words))
     chosen = _choose(options, words, counts)
+    if trains_unknown and not chosen[formats.UNKNOWN]:
+        raise ValueError(
+            "No word of the training text is seen fewer than "
+            f"{options.min_count} times, so that {formats.UNKNOWN} would never "
+            "be trained: give more text or a larger --min_count."
+        )
     classes = sorted(chosen, key=lambda word: (-chosen[word], word))
     unknown = classes.index(formats.UNKNOWN)
     class_of_word = {word: i for i, word in enumerate(classes)}
@@ -256,10 +264,4 @@ def _choose(options, words, counts):
         if count >= options.min_count and word != formats.UNKNOWN
     }
     chosen[formats.UNKNOWN] = int(counts.sum()) - sum(chosen.values())
-    if not chosen[formats.UNKNOWN]:
-        raise ValueError(
-            "No word of the training text is seen fewer than "
-            f"{options.min_count} times, so that {formats.UNKNOWN} would never "
-            "be trained: give more text or a larger --min_count."
-        )
     return chosen

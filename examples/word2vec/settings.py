@@ -22,7 +22,7 @@ class Settings(corpus.Options):
     """Everything that changes what is learned."""
 
     min_count: int = setting(
-        5, "Words that the text has fewer times are left out.", least=2
+        5, "Words that the text has fewer times are left out.", least=1
     )
     sentences: str = setting(
         "line",

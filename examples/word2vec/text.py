@@ -49,7 +49,7 @@ def load(settings):
         OSError: the corpus cannot be read.
         ValueError: it is no text, or has too few words.
     """
-    loaded = corpus.load(settings)
+    loaded = corpus.load(settings, trains_unknown=False)
     word_of_class = np.full(len(loaded.words), _NO_WORD, np.int32)
     words = []
     for c, name in enumerate(loaded.words):

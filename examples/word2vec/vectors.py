@@ -54,7 +54,8 @@ def table(names, vectors, asked=(), count=8):
 
 
 def _examples(names):
-    """Some frequent words: of letters, from the 10th to the 1,000th."""
-    names = [n for n in names[:2000] if len(n) > 2 and n.isalpha()]
+    """Some frequent words, from the 10th to the 1,000th; of letters, if any."""
+    words = [n for n in names[:2000] if len(n) > 2 and n.isalpha()]
+    names = words or names
     places = np.geomspace(10, 1000, _NUM_EXAMPLES).astype(int)
     return list(dict.fromkeys(names[i] for i in places if i < len(names)))

@@ -69,11 +69,27 @@ def test_gensim_reads_the_file(corpus_file, tmp_path):
     assert len(found) == 61 and found.index_to_key[0] == "the"
 
 
+@pytest.mark.parametrize("min_count", [1, 5])
+def test_no_word_is_rare(tmp_path, capsys, min_count):
+    """Walks over a graph of 50 nodes, each of which occurs 100 times or so."""
+    rng, walks = random.Random(0), []
+    for _ in range(300):
+        start = rng.randrange(50)
+        walks.append(" ".join(f"{(start + i) % 50}" for i in range(20)))
+    path, output = tmp_path / "walks.txt", tmp_path / "vectors.bin"
+    path.write_text("\n".join(walks))
+    flags = f"--min_count={min_count}", "--width=8", "--epochs=1"
+    command(f"--corpus={path}", f"--output={output}", *flags)
+    assert output.read_bytes().startswith(b"50 8\n")
+    shown = capsys.readouterr().out
+    assert re.search(r"^  \d+ +\d+ -?[01]\.\d\d ", shown, re.M)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--corpus=nowhere"], "there are no such files"),
-        (["--min_count=1"], "--min_count=1: must be at least 2"),
+        (["--min_count=0"], "--min_count=0: must be at least 1"),
         (["--optimizer=sgd", "--learning_rate=1e9"], "lower --learning_rate"),
     ],
 )
