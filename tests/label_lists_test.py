@@ -119,6 +119,13 @@ def test_refused_forms():
             lambda m: tf_hsm.LabelCounts.of(tf_hsm.Tree.two_level(9), m),
             "label_lists",
         ),
+        (lambda m: tf_hsm.Tree.from_counts(m), r"np\.ravel"),
+        (
+            lambda m: tf_hsm.layers.HierarchicalSoftmax(
+                tf_hsm.Tree.two_level(9), class_weights=m
+            ),
+            r"np\.ravel",
+        ),
     ],
 )
 def test_sparse_matrices_elsewhere(call, instead):

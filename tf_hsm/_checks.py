@@ -113,9 +113,11 @@ def by_class(name, values, num_classes=None, class_of=None, missing=0):
       IndexError: a key is an integer that is no class.
       KeyError: a key is a str that is no name.
       ValueError: a key is neither, or is there twice; or N is not given, and a
-        class has no key.
+        class has no key; or values are a sparse matrix of SciPy.
     """
     if not is_mapping(values):
+        instead = "a vector, such as np.ravel(matrix.sum(0))"
+        refuse_sparse(name, values, instead)
         return values
     keys, numbers = split_mapping(values)
     size = len(keys) if num_classes is None else num_classes

@@ -30,7 +30,10 @@ _DTYPES = {
 def export(model, path, *, head=None, k=10):
     """Writes a model with its head as a SavedModel with three signatures.
 
-    All take the model's inputs by their names, in batches of any size:
+    All take the model's inputs by their names and with their dtypes, in batches
+    of any size. Ids need `keras.Input(shape, dtype="int64")`: Keras takes the
+    inputs of a Sequential model without `keras.Input` for float32.
+
 
     - `serving_default` takes no more. It returns the k most probable classes,
       `log_probs` and `classes`, each `[..., k]`, as `head.top_k` does.

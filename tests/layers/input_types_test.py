@@ -147,8 +147,18 @@ def test_ragged_and_sparse_inputs():
             (tf_hsm.hierarchical_softmax_loss, [3]),
             (tf_hsm.label_tree_loss, [[3]]),
         ):
-            with pytest.raises(TypeError, match="inputs must be dense, but"):
+            message = r"inputs must be dense, but .*to_(tensor|dense)\("
+            with pytest.raises(TypeError, match=message):
                 loss(weights, None, labels, inputs, TREE)
+
+
+def test_sparse_classes_that_are_allowed():
+    weights, inputs = tf.ones([TREE.num_rows, 2]), tf.ones([1, 2])
+    allowed = tf.sparse.from_dense([[True]])
+    with pytest.raises(TypeError, match=r"tf.sparse.to_dense\(allowed\)"):
+        tf_hsm.hierarchical_softmax_top_k(
+            weights, None, inputs, TREE, 1, allowed=allowed
+        )
 
 
 @pytest.mark.parametrize("form", ["op", "layer", "fit", "weighted"])

@@ -8,6 +8,7 @@ import shlex
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from absl import flags
 from absl.testing import flagsaver
 
@@ -142,6 +143,9 @@ def test_python_blocks_run_in_order(name, folder, monkeypatch):
     if name == "README.md":
         perplexities = namespace["model"].history.history["perplexity"]
         assert 10 < perplexities[-1] < 35
+        served = tf.saved_model.load("served").signatures["serving_default"]
+        (ids,) = served.structured_input_signature[1].values()
+        assert ids.dtype == tf.int64
 
 
 @pytest.mark.parametrize("name", NAMES_OF_RUNS)

@@ -33,7 +33,7 @@ class AllowedClasses:
           tf.errors.InvalidArgumentError (ValueError where a graph is traced):
             a class is out of range, a shape does not fit, or integers are a
             mask of 0 and 1.
-          TypeError: they are neither integers nor booleans.
+          TypeError: they are neither integers nor booleans, or are sparse.
           ValueError: their rank is not known.
         """
         if not hasattr(tree, "num_classes"):
@@ -43,7 +43,7 @@ class AllowedClasses:
             allowed = arguments.padded_integers(allowed, "allowed")
         elif isinstance(allowed, list | tuple) and not allowed:
             allowed = tf.zeros([0], tf.int64)
-        allowed = tf.convert_to_tensor(allowed)
+        allowed = arguments.dense("allowed", allowed)
         if allowed.dtype == tf.bool:
             allowed = _classes_of_mask(allowed, size)
         classes = tf.cast(arguments.integers(allowed, "allowed"), tf.int64)

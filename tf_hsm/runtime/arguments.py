@@ -108,13 +108,18 @@ def dense(name, values):
             f"by {name}.to_tensor()"
         )
     if isinstance(values, tf.SparseTensor) or hasattr(values, "tocsr"):
-        kind = type(values).__name__
+        if name == "labels":
+            instead = (
+                f"for several labels of each input, tf_hsm.label_lists({name}) "
+                "makes lists of a sparse multi-hot matrix"
+            )
+        elif isinstance(values, tf.SparseTensor):
+            instead = f"give tf.sparse.to_dense({name})"
+        else:
+            instead = f"give {name}.toarray()"
         raise TypeError(
-            f"{name} must be dense, but are a {kind}: for several labels of "
-            f"each input, tf_hsm.label_lists({name}) makes lists of a sparse "
-            "multi-hot matrix"
-            if name == "labels"
-            else f"{name} must be dense, but are a {kind}"
+            f"{name} must be dense, but are a {type(values).__name__}: "
+            f"{instead}"
         )
     return tf.convert_to_tensor(values)
 
