@@ -260,10 +260,12 @@ Inputs as for TfHsmLogProbs, then:
 num_samples: scalar.
 seed: `[2]`; the same seed gives the same draws.
 temperature: scalar; divides all logits, or, with top_k or top_p, the
-  log-probabilities of the classes that these leave.
+  log-probabilities of classes; 0: the best class.
 top_k: scalar; draws are among the k best classes; 0: among all.
 top_p: scalar, in (0, 1]; draws are among the fewest best classes whose
-  probabilities reach this sum.
+  p ** (1 / temperature) reach this share of their sum: over the k best classes,
+  or without top_k over all, or over the 1,024 best where the temperature is not
+  1.
 classes: `[..., num_samples]`; -1 where the probabilities are NaN, or those of
   all roots zero. Roots are drawn by exp(root_log_probs), which several must
   have, relative to the sum and whatever the temperature.

@@ -192,6 +192,8 @@ def test_inputs_that_are_not_numbers(name, count):
             # Draws from the best classes.
             (("huffman", 8), {"top_k": 6}),
             (("pinned", 3), {"top_p": 0.8}),
+            (("pinned", 3), {"top_p": 0.8, "temperature": 0.5}),
+            (("flat", 3), {"temperature": 0.0}),
             (("flat", 3), {"top_k": 9, "top_p": 0.6, "temperature": 1.5}),
         ]
     ),
@@ -256,17 +258,17 @@ def test_over_replicas(name):
 def test_samples_that_cannot_be():
     _, several, inputs = heads("huffman", 3)
     for options in (
-        {"temperature": 0.0, "top_k": 5},
+        {"temperature": -0.5, "top_k": 5},
         {"temperature": -1.0},
         {"top_p": 1.5},
         {"top_k": N + 1},
     ):
-        with pytest.raises(ValueError, match=r"not in|outside|positive"):
+        with pytest.raises(ValueError, match=r"not in|outside|at least 0"):
             several.sample(inputs, 2, **options)
 
 
 def _probabilities(head, inputs, temperature=1.0, top_k=None, top_p=None):
-    if top_k is None and top_p is None:
+    if top_k is None and top_p is None and temperature:
         # Every group's logits are divided.
         cooled = HierarchicalSoftmax(head.tree, dtype="float64")
         cooled.build([None, WIDTH])
@@ -276,12 +278,11 @@ def _probabilities(head, inputs, temperature=1.0, top_k=None, top_p=None):
     probs = np.exp(head.log_probs(inputs))
     for p in probs:
         order = np.argsort(-p, kind="stable")
-        kept = order[: top_k or N]
-        if top_p is not None:
-            before = np.cumsum(p[kept]) - p[kept]
-            kept = kept[before < top_p]
-        others = np.setdiff1d(order, kept)
-        p[others] = 0
-        p[kept] **= 1 / temperature
+        p[order[top_k or N :]] = 0
+        p[:] = (p / p.max()) ** (1 / max(temperature, 1e-9))
         p /= p.sum()
+        if top_p is not None:
+            before = np.cumsum(p[order]) - p[order]
+            p[order[before >= top_p]] = 0
+            p /= p.sum()
     return probs

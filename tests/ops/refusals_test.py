@@ -253,7 +253,10 @@ REFUSED = [
             for count in (-2, 61)
             for allowed in (None, [4, 30])
         ],
-        ("temperature = 0 is not a positive finite", {"temperature": 0.0}),
+        (
+            "temperature = -0.1 is not a finite number of at least 0",
+            {"temperature": -0.1},
+        ),
         ("temperature = -1 ", {"temperature": -1.0}),
         ("temperature = -?nan ", {"temperature": np.nan}),
         ("temperature = inf ", {"temperature": np.inf}),

@@ -206,17 +206,19 @@ def test_other_examples_do_not_matter(options):
         assert found == want[index // 30, index % 30]
 
 
-def best_classes(probs, top_k=None, top_p=None):
-    """Those that remain, and no others, as a mask."""
+def restricted(probs, temperature, top_k=None, top_p=None):
+    """The shares of classes: tempered, the k best, and the nucleus of these."""
     with np.errstate(divide="ignore"):
-        order = reference.ranking(np.log(probs))
-    count = len(probs) if top_k is None else top_k
+        order = reference.ranking(np.log(probs))[:top_k]
+    shares = np.zeros_like(probs)
+    shares[order] = probs[order] ** (1 / temperature)
+    shares /= shares.sum()
     if top_p is not None:
-        sums = np.cumsum(probs[order])
+        sums = np.cumsum(shares[order])
         # The reference is not exact: nothing may hang on its rounding.
         assert abs(sums - top_p).min() > 1e-7
-        count = min(count, 1 + np.searchsorted(sums, top_p))
-    return np.isin(np.arange(len(probs)), order[:count])
+        shares[order[1 + np.searchsorted(sums, top_p) :]] = 0
+    return shares / shares.sum()
 
 
 @pytest.mark.parametrize(
@@ -269,17 +271,16 @@ def test_every_tree(name, dtype, options, temperature, is_masked):
         # Whatever the roots' sum is.
         again = draw(**{**given, "root_log_probs": starts + 4})
         assert (draws == again.numpy()).mean() > 0.999
-    restricted = options or is_masked
-    if not restricted and temperature != 1:
+    is_restricted = options or is_masked
+    if not is_restricted and temperature != 1:
         problem = problem.replace(
             weights=(problem.weights / temperature).astype(np.float64),
             biases=(problem.biases / temperature).astype(np.float64),
         )
     for i, probs in enumerate(class_probs(tree, problem, starts)):
         probs = probs * mask[i] / probs[mask[i]].sum()
-        if restricted:
-            probs = best_classes(probs, **options) * probs ** (1 / temperature)
-        probs /= probs.sum()
+        if is_restricted:
+            probs = restricted(probs, temperature, **options)
         if np.count_nonzero(probs) > 1:
             assert is_drawn_from(draws[i], probs)
         is_drawn = np.bincount(draws[i], minlength=n) > 0
@@ -294,8 +295,9 @@ def test_ties():
         ({"top_k": 5}, 5),
         ({"top_p": 0.24}, 16),
         ({"top_p": 0.26}, 17),
-        ({"top_k": 3, "top_p": 0.5}, 3),
-        ({"top_k": 50, "top_p": 0.1}, 7),
+        ({"top_k": 3, "top_p": 0.5}, 2),
+        ({"top_k": 50, "top_p": 0.09}, 5),
+        ({"top_p": 0.26, "temperature": 3.0}, 17),
         ({"top_k": 64}, 64),
     ]:
         draws = sample(weights, None, inputs, tree, 2_000, seed=1, **options)
@@ -312,8 +314,10 @@ def test_the_ends_of_the_restrictions(name, dtype):
     draw = functools.partial(sample, *arguments, tree, 20, seed=1)
     best = tf_hsm.hierarchical_softmax_top_k(*arguments, tree, 1).classes
     best = np.tile(best, (1, 20))
-    np.testing.assert_array_equal(draw(top_k=1), best)
-    np.testing.assert_array_equal(draw(top_p=1e-9), best)
+    for options in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 0}):
+        np.testing.assert_array_equal(draw(**options), best)
+    options = {"temperature": tf.constant(0.0), "top_p": 0.9}
+    np.testing.assert_array_equal(draw(**options), best)
     np.testing.assert_array_equal(draw(top_k=1, top_p=0.9), best)
     np.testing.assert_array_equal(draw(top_p=1.0), draw())
     np.testing.assert_array_equal(
@@ -324,10 +328,31 @@ def test_the_ends_of_the_restrictions(name, dtype):
     best = tf_hsm.hierarchical_softmax_top_k(
         *arguments, tree, 1, allowed=some
     ).classes
-    for option in ({"top_p": 1e-46}, {"temperature": 1e-40}, {"top_k": 1}):
+    for option in (
+        {"top_p": 1e-46},
+        {"temperature": 1e-40},
+        {"temperature": 0.0},
+        {"top_k": 1},
+    ):
         np.testing.assert_array_equal(
             draw(allowed=some, **option), np.tile(best, (1, 20))
         )
+
+
+def test_a_share_of_many_classes():
+    """At a temperature, of the 1,024 best; at 1, or of what is allowed, all."""
+    tree = tf_hsm.Tree.flat(3_000)
+    weights, inputs = np.zeros([tree.num_rows, 1]), np.ones([1])
+    draw = functools.partial(
+        sample, weights, None, inputs, tree, 20_000, seed=1, top_p=0.5
+    )
+    for options, count in [
+        ({}, 1_500),
+        ({"temperature": 2.0}, 512),
+        ({"temperature": 2.0, "top_k": 3_000}, 1_500),
+        ({"temperature": 2.0, "allowed": np.arange(3_000)}, 1_500),
+    ]:
+        assert draw(**options).numpy().max() + 1 == pytest.approx(count, abs=2)
 
 
 def test_top_p_keeps_its_digits():

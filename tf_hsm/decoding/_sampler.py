@@ -24,12 +24,13 @@ class Sampler:
     For another rule, override `next_classes`.
 
     Args:
-      temperature: see `tf_hsm.hierarchical_softmax_sample`, also for top_k and
-        top_p. Or 0: the most probable class is taken each time, as by a
-        `beam_search` with `beam_width=1`.
+      temperature: see `tf_hsm.hierarchical_softmax_sample`. 0: the most
+        probable class is taken each time, as by a `beam_search` with
+        `beam_width=1`.
       top_k: draw among the k most probable classes; None: among all.
-      top_p: draw among the fewest most probable classes whose probabilities
-        reach this sum, in (0, 1]; None: among all.
+      top_p: draw among the fewest most probable classes that, after the
+        temperature, reach this share of the probability, in (0, 1]; None: among
+        all.
       seed: an integer: each call gives the same classes for the same
         arguments. None: other ones, from TensorFlow's global generator.
 
@@ -75,7 +76,7 @@ class Sampler:
           state: the first state, a nest of tensors `[batch, ...]`; `()` for
             none.
           head: a built layer of `tf_hsm.layers`; or what has their
-            `num_classes`, `top_k`, `sample` and `log_prob`.
+            `num_classes`, `sample` and `log_prob`.
           length: how many classes a sequence has at most.
           start: the class that is read first and is no part of a sequence: an
             integer, or `[batch]`.
@@ -101,7 +102,7 @@ class Sampler:
           ValueError: another argument is out of range, or `step` returned
             something else; the message names it.
         """
-        _sequences.check_head(head, "top_k", "sample", "log_prob")
+        _sequences.check_head(head, "sample", "log_prob")
         length = _checks.check_int("length", length, 1)
         ends = _sequences.check_classes("end", end, head)
         mask = _vocabulary.check_constraint(
@@ -170,8 +171,6 @@ class Sampler:
           `[B]`, int64; -1 where the probabilities are NaN.
         """
         options = {} if allowed is None else {"allowed": allowed}
-        if self.temperature == 0:
-            return head.top_k(hidden, 1, **options).classes[:, 0]
         seed = self.seed
         if seed is not None:
             seed = tf.stack(

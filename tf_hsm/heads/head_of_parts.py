@@ -447,14 +447,21 @@ class HeadOfParts:
                 best = self.best_of_share(flat, top_p)
             else:
                 best = TopK(*self.best(flat, k)[:2])
-            return draw_of_best(best, num_samples, seeds[0], temperature, top_p)
+            return draw_of_best(
+                best,
+                num_samples,
+                seeds[0],
+                temperature,
+                top_p,
+                of_all=k is None,
+            )
 
         def of_all():
             return self._draw(flat, num_samples, seeds, temperature)
 
         if allowed is None:
             drawn = draw_restricted(
-                self.num_classes, top_k, top_p, of_best, of_all
+                self.num_classes, temperature, top_k, top_p, of_best, of_all
             )
         else:
             drawn = draw_of_allowed(

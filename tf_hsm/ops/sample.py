@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from tf_hsm.ops.allowed import AllowedClasses
@@ -9,6 +10,12 @@ from tf_hsm.ops.log_probs import allowed_log_probs, renormalized
 from tf_hsm.ops.top_k import TopK
 from tf_hsm.runtime import arguments, call, private_tensorflow
 from tf_hsm.tree import Forest, Tree
+
+
+# The candidates of a `top_p` without `top_k` at a temperature that is not 1, as
+# in cc/core/api/sample.h.
+_MAX_TEMPERED = 1024
+_NEVER = np.float64(-np.inf)
 
 
 @private_tensorflow.allow_infinities
@@ -49,26 +56,28 @@ def hierarchical_softmax_sample(
         seed gives the same classes, whatever the number of threads; use another
         one for each call. None: another one for each call, from TensorFlow's
         global generator, which `tf.random.set_seed` sets.
-      temperature: a positive number; below 1 it favours the probable. With
-        `top_k` or a `top_p` below 1 draws are made by p ** (1 / temperature),
-        after these have chosen their classes. Without, the logits of every
-        group are divided by it: that costs no more than a path, and is the same
-        thing only for a tree of one group.
+      temperature: a number of at least 0; below 1 it favours the probable, and
+        0 takes the most probable class. With `top_k` or a `top_p` below 1 draws
+        are made by p ** (1 / temperature). Without, the logits of every group
+        are divided by it: that costs no more than a path, and is the same thing
+        only for a tree of one group. `top_k=tree.num_classes` gives
+        p ** (1 / temperature) of all classes, at the cost of all.
       top_k: draw among the k most probable classes, in
         `[1, tree.num_classes]`; None: among all.
-      top_p: draw among the fewest most probable classes whose probabilities
-        reach this sum, in (0, 1]; None: among all. With `top_k`, among the
-        classes that are in both sets.
+      top_p: draw among the fewest most probable classes whose
+        p ** (1 / temperature) reach this share of their sum, in (0, 1]; None:
+        among all. The sum is over the k classes of `top_k`. Without `top_k` it
+        is over all classes at a temperature of 1, and at another over the 1,024
+        most probable ones.
       root_log_probs: `[..., num_roots]`, in nats, the log-probability of each
         root, which several must have. Only their differences count, whatever
-        their sum, of which `top_p` is a share. The temperature divides the
-        logits of classes that `top_k` or `top_p` have chosen, but not the
-        logits of roots.
+        their sum, of which `top_p` is a share. Without `top_k` and `top_p` the
+        temperature does not divide them.
       allowed: the only classes that may be drawn, as for
         `hierarchical_softmax_top_k`, or None: draws are by p(class | input, the
         class is allowed). Their log-probabilities are all made, at the cost of
-        the groups above them; then `top_k` and `top_p`, a share of their sum,
-        choose among them, and the temperature is as with these.
+        the groups above them; then draws are made by p ** (1 / temperature), of
+        which `top_p` is a share, whatever the number of classes.
       logit_soft_cap: see `hierarchical_softmax_loss`; the temperature divides
         the capped logits.
 
@@ -142,56 +151,70 @@ def seed_pair(seed):
     return tf.stack([seed, tf.zeros_like(seed)]) if seed.ndim == 0 else seed
 
 
-def draw_restricted(num_classes, top_k, top_p, of_best, of_all):
+def draw_restricted(num_classes, temperature, top_k, top_p, of_best, of_all):
     """Draws among the best classes, or among all, as the arguments say.
 
     Args:
       num_classes: N.
+      temperature: see `hierarchical_softmax_sample`.
       top_k: see `hierarchical_softmax_sample`; a tensor that is 0 is all.
       top_p: see `hierarchical_softmax_sample`; 1 is all.
-      of_best: draws among the classes that these leave; called with `top_k`, or
-        None where only `top_p` is given.
+      of_best: draws among the classes that these leave; called with the number
+        of candidates, or None where `top_p` is a share of all classes.
       of_all: draws among all.
     """
 
     def restricted():
-        k = top_k
-        if tf.is_tensor(k):
-            k = tf.cast(k, tf.int32)
-            k = tf.where(tf.equal(k, 0), num_classes, k)
-        return of_best(k)
+        most = num_classes
+        if tf.is_tensor(temperature) or tf.is_tensor(top_k):
+            k = tf.cast(arguments.count_or_zero("top_k", top_k), tf.int32)
+            most = tf.where(temperature == 1, most, min(most, _MAX_TEMPERED))
+            k = tf.where(k == 0, most, k)
+            return of_best(tf.where(temperature == 0, 1, k))
+        if temperature == 0:
+            return of_best(1)
+        if top_k is None and temperature != 1:
+            return of_best(min(most, _MAX_TEMPERED))
+        return of_best(top_k)
 
     by_count = top_k != 0 if tf.is_tensor(top_k) else top_k is not None
     by_sum = top_p != 1 if tf.is_tensor(top_p) else top_p not in (None, 1)
-    is_restricted = by_count | by_sum
+    is_restricted = by_count | by_sum | (temperature == 0)
     if tf.is_tensor(is_restricted):
         return tf.cond(is_restricted, restricted, of_all)
     return restricted() if is_restricted else of_all()
 
 
 def checked_temperature(temperature):
-    """Returns a temperature; a ValueError unless it is positive and finite."""
+    """Returns a temperature; a ValueError unless it is finite, at least 0."""
     return arguments.check_number(
         temperature,
-        (temperature > 0) & (temperature < math.inf),
-        "temperature = {} is not a positive finite number",
+        (temperature >= 0) & (temperature < math.inf),
+        "temperature = {} is not a finite number of at least 0",
     )
 
 
-def draw_of_best(found, num_samples, seed, temperature, top_p):
-    """Draws `[B, num_samples]` classes from a `TopK` of `[B, k]`."""
+def draw_of_best(found, num_samples, seed, temperature, top_p, *, of_all=False):
+    """Draws `[B, num_samples]` classes from a `TopK` of `[B, k]`.
+
+    `top_p` is a share of the probabilities `of_all` classes, or of the
+    p ** (1 / temperature) of these k.
+    """
     temperature = checked_temperature(temperature)
     log_probs = tf.cast(found.log_probs, tf.float64)
     # The best is 0 at every temperature.
     logits = log_probs - log_probs[:, :1]
-    logits /= arguments.scalar("temperature", temperature, tf.float64)
+    temperature = arguments.scalar("temperature", temperature, tf.float64)
+    logits /= tf.maximum(temperature, np.finfo(np.float64).tiny)
+    logits = tf.where(tf.math.is_nan(log_probs), _NEVER, logits)
     if top_p is not None:
         top_p = arguments.check_number(
             top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
         )
-        before = tf.cumsum(tf.exp(log_probs), axis=1, exclusive=True)
+        shares = tf.exp(log_probs) if of_all else tf.nn.softmax(logits)
+        before = tf.cumsum(shares, axis=1, exclusive=True)
         is_in = before < arguments.scalar("top_p", top_p, tf.float64)
-        logits = tf.where(is_in, logits, -float("inf"))
+        logits = tf.where(is_in, logits, _NEVER)
     drawn = tf.random.stateless_categorical(logits, num_samples, seed)
     # Where no class is possible, it draws one past the last.
     drawn = tf.minimum(drawn, tf.shape(logits, tf.int64)[1] - 1)
@@ -209,9 +232,9 @@ def draw_of_allowed(
       mask: `AllowedClasses`.
       num_samples: see `hierarchical_softmax_sample`; so is the rest.
       seed: see `seed_pair`.
-      temperature: a positive number.
+      temperature: see `hierarchical_softmax_sample`.
       top_k: None, or how many of the classes.
-      top_p: None, or a share of their sum.
+      top_p: None, or a share of their p ** (1 / temperature).
     """
     is_number = ~tf.math.is_nan(log_probs)
     log_probs = tf.where(is_number, log_probs, -float("inf"))
@@ -225,6 +248,7 @@ def draw_of_allowed(
     )
     k = tf.saturate_cast(k, tf.int32)
     k = tf.where(tf.equal(k, 0), count, tf.minimum(k, count))
+    k = tf.where(temperature == 0, tf.minimum(count, 1), k)
     classes = tf.broadcast_to(mask.lists, tf.shape(log_probs))
     classes = tf.gather(classes, best.indices, batch_dims=1)
     return draw_of_best(

@@ -141,7 +141,7 @@ std::string DrawFromBest(const GroupScorer<T>& scorer,
   SearchOptions search;
   search.max_classes =
       options.top_k > 0 ? options.top_k : scorer.tree.num_classes;
-  if (options.top_p < 1) search.max_mass = options.top_p;
+  if (options.cuts_all()) search.max_mass = options.top_p;
   auto draw = [&](int64_t example, const SearchResult<A>& best) {
     std::vector<double> sums(best.num_classes);
     double sum = 0;
@@ -152,10 +152,15 @@ std::string DrawFromBest(const GroupScorer<T>& scorer,
       const bool none = i > 0 && std::isnan(gap);
       sums[i] = sum += none ? 0 : std::exp(gap / options.temperature);
     }
+    int64_t count = best.num_classes;
+    if (options.top_k > 0 && options.top_p < 1) {
+      const double share = options.top_p * sum;
+      count =
+          1 + std::lower_bound(sums.begin(), sums.end(), share) - sums.begin();
+    }
     for (int64_t s = 0; s < options.num_samples; ++s) {
       const int64_t index = example * options.num_samples + s;
-      const int64_t i =
-          Pick(sums.data(), best.num_classes, uniform.At(index, 0));
+      const int64_t i = Pick(sums.data(), count, uniform.At(index, 0));
       classes[index] = i < 0 ? -1 : best.classes[i].id;
     }
   };
@@ -182,12 +187,21 @@ std::string DrawFromBest(const GroupScorer<T>& scorer,
 
 }  // namespace
 
+SampleOptions Resolved(SampleOptions options, int64_t num_classes) {
+  if (options.temperature == 0) {
+    options.temperature = options.top_k = options.top_p = 1;
+  } else if (options.cuts_all() && options.temperature != 1) {
+    options.top_k = std::min(num_classes, kMaxTempered);
+  }
+  return options;
+}
+
 template <typename T>
 std::string Sample(const GroupScorer<T>& scorer, const SampleOptions& options,
                    int64_t* classes) {
   if (options.num_samples == 0) return "";
   const Uniform uniform(options.seed_0, options.seed_1);
-  if (options.top_k > 0 || options.top_p < 1) {
+  if (options.is_restricted()) {
     return DrawFromBest(scorer, options, uniform, classes);
   }
   GroupScorer<T> cooled = scorer;

@@ -4,7 +4,8 @@
 // one uniform number: a function of the seed, the draw's index and the depth,
 // so neither threads nor other draws matter. All draws go down together, level
 // by level, and those of an example that are at the same group share its
-// softmax. Restricted to the best classes, they are found first (search.h).
+// softmax. Restricted to the best classes, they are found first (search.h), and
+// drawn by p ** (1 / temperature): these shares are made first, and cut then.
 //
 // Where the roots have log-probabilities, a draw takes its root by the uniform
 // number of depth 0, and the root's group by that of depth 1. The roots'
@@ -25,13 +26,25 @@ struct SampleOptions {
   uint64_t seed_0 = 0;
   uint64_t seed_1 = 0;
   // Without a restriction every group's logits are divided by it, but not the
-  // roots' log-probabilities; with one, the logarithms of the remaining
-  // classes' probabilities.
+  // roots' log-probabilities. 0: the best class.
   double temperature = 1;
   int64_t top_k = 0;  // draw among the k best classes; 0: all
-  double top_p = 1;   // draw among the best ones that reach this mass; 1: all
+  double top_p = 1;   // draw among the best ones that reach this share; 1: all
+
+  bool is_restricted() const { return top_k > 0 || top_p < 1; }
+  // Whether top_p is a share of all classes, and not of the k best.
+  bool cuts_all() const { return top_k == 0 && top_p < 1; }
 };
 
+// The candidates of a top_p without top_k at a temperature that is not 1. A
+// share of all classes would need the probability of each.
+constexpr int64_t kMaxTempered = 1024;
+
+// The options that say the same to those who draw: temperature 0 is the best
+// class, and top_p at a temperature has its candidates.
+SampleOptions Resolved(SampleOptions options, int64_t num_classes);
+
+// By options that are `Resolved`.
 // Fills classes [num_examples, num_samples]; -1 where the probabilities are
 // NaN, or those of all roots zero. Several roots must have log-probabilities.
 // Returns an empty string, or what is wrong with the tree.

@@ -46,7 +46,8 @@ std::vector<double> Cooled(const Head<T>& head, double temperature) {
 }
 
 // The shares of the classes that top_k and top_p leave, in the order in which
-// they are searched, best first.
+// they are searched, best first: p ** (1 / temperature) of the k best, of which
+// top_p is a share, as it is of all probabilities without top_k.
 template <typename A>
 std::vector<double> WantedShares(const A* values, int64_t num_classes,
                                  const SampleOptions& options,
@@ -57,26 +58,33 @@ std::vector<double> WantedShares(const A* values, int64_t num_classes,
                    [&](int64_t a, int64_t b) { return values[a] > values[b]; });
   if (options.top_k > 0) classes->resize(options.top_k);
   std::vector<double> shares;
-  double mass = 0, total = 0;
+  double total = 0;
   for (int64_t c : *classes) {
-    if (options.top_p < 1 && mass >= options.top_p) break;
-    const double log_prob = values[c];
-    mass += std::exp(log_prob);
-    shares.push_back(
-        std::exp((log_prob - values[classes->front()]) / options.temperature));
-    total += shares.back();
+    total += shares.emplace_back(
+        std::exp((values[c] - values[classes->front()]) / options.temperature));
   }
   for (double& share : shares) share /= total;
+  double mass = 0, kept = 0;
+  size_t count = 0;
+  for (; count < shares.size(); ++count) {
+    if (options.top_p < 1 && mass >= options.top_p) break;
+    kept += shares[count];
+    mass +=
+        options.top_k > 0 ? shares[count] : std::exp(values[(*classes)[count]]);
+  }
+  shares.resize(count);
+  for (double& share : shares) share /= kept;
   classes->resize(shares.size());
   return shares;
 }
 
 // Each uniform number lies in the share of what it draws, but for rounding.
 template <typename T>
-void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
+void Check(const Head<T>& head, const SampleOptions& given, Isa isa,
            const std::string& name) {
   using A = Accumulator<T>;
   const TreeView tree = head.tree();
+  const SampleOptions options = Resolved(given, tree.num_classes);
   const std::vector<int64_t> got = Run(head.On(isa), options);
   Expect(got == Run(head.On(isa, Reversed), options),
          name + ": the order of items changes the draws");
@@ -86,7 +94,7 @@ void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
   Expect(std::equal(first.begin(), first.end(), got.begin()),
          name + ": the other examples change the draws");
 
-  const bool restricted = options.top_k > 0 || options.top_p < 1;
+  const bool restricted = options.is_restricted();
   const std::vector<double> log_probs =
       Cooled(head, restricted ? 1 : options.temperature);
   // Relative to the sum of a forest's roots.
@@ -246,6 +254,9 @@ struct Checks {
     Check(head, options, isa, name);
     options.top_p = bias ? 0.3 : 0.9;
     Check(head, options, isa, name + " top_p");
+    options.temperature = bias ? 0 : 1;
+    Check(head, options, isa, name + " temperature 0");
+    options.temperature = bias ? 0.5 : 1;
     options.top_k = 1 + classes / 3;
     Check(head, options, isa, name + " top_k and top_p");
     options.top_p = 1;

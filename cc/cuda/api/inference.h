@@ -147,12 +147,13 @@ struct BestClasses {
 std::string SplitBest(const BestClasses& best, int64_t* first,
                       int64_t* num_pruned, void* stream);
 
-// Draws classes [size, num_samples] among them, or among the fewest of them
-// whose probabilities reach the sum `top_p`, if that is below 1: by
-// p ** (1 / temperature), the draw with the number i by the uniform number
-// (i, 0) of the seeds. -1 where the probabilities are NaN, or there is no
-// class. too_few [size] becomes 1 where all k do not reach the sum, else 0.
-std::string DrawFromBest(const BestClasses& best, double top_p,
+// Draws classes [size, num_samples] among them by p ** (1 / temperature), the
+// draw with the number i by the uniform number (i, 0) of the seeds. With a
+// `top_p` below 1, among the fewest of them that reach it: by their
+// probabilities if it is a share `of_all` classes, else as a share of the sum
+// of p ** (1 / temperature). -1 where the probabilities are NaN, or there is no
+// class. too_few [size] becomes 1 where all k do not reach it, else 0.
+std::string DrawFromBest(const BestClasses& best, double top_p, bool of_all,
                          const SampleArguments& arguments, int64_t* classes,
                          int32_t* too_few, void* stream);
 

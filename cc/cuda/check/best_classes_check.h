@@ -56,7 +56,7 @@ inline void CheckShares(int64_t size, int64_t num_roots, std::mt19937* rng) {
 }
 
 inline void CheckDraws(int64_t num_classes, int64_t size, double top_p,
-                       std::mt19937* rng) {
+                       bool of_all, std::mt19937* rng) {
   const int64_t k = std::min<int64_t>(num_classes, 37);
   std::vector<float> log_probs;
   std::vector<int64_t> ids;
@@ -87,7 +87,7 @@ inline void CheckDraws(int64_t num_classes, int64_t size, double top_p,
   const DeviceArray<int32_t> too_few(size);
   const BestClasses best = {size, k, device_log_probs.data(),
                             device_ids.data()};
-  std::string error = DrawFromBest(best, top_p, arguments, draws.data(),
+  std::string error = DrawFromBest(best, top_p, of_all, arguments, draws.data(),
                                    too_few.data(), CheckStream());
   error += SplitBest(best, first.data(), pruned.data(), CheckStream());
   const std::vector<int64_t> got = draws.Download();
@@ -99,16 +99,22 @@ inline void CheckDraws(int64_t num_classes, int64_t size, double top_p,
   for (int64_t i = 0; i < size; ++i) {
     const float* own = log_probs.data() + i * k;
     wrong += firsts[i] != ids[i * k] || counts[i] != 0;
+    std::vector<double> shares;
+    double total = 0;
+    for (int64_t j = 0; j < k; ++j) {
+      const double share = std::exp((own[j] - own[0]) / arguments.temperature);
+      total += shares.emplace_back(j > 0 && std::isnan(share) ? 0 : share);
+    }
+    const double wanted = of_all ? std::max(top_p, 1e-10) : top_p * total;
     std::vector<double> sums;
     double mass = 0, sum = 0;
-    for (int64_t j = 0; j < k && mass < std::max(top_p, 1e-10); ++j) {
-      const double share = std::exp((own[j] - own[0]) / arguments.temperature);
-      mass += std::isnan(own[j]) ? 0 : std::exp(own[j]);
-      sums.push_back(sum += j > 0 && std::isnan(share) ? 0 : share);
-      if (top_p >= 1) mass = 0;
+    for (int64_t j = 0; j < k && (top_p >= 1 || !(mass >= wanted)); ++j) {
+      const double p = std::isnan(own[j]) ? 0 : std::exp(own[j]);
+      mass += of_all ? p : shares[j];
+      sums.push_back(sum += shares[j]);
     }
-    wrong += flags[i] != (top_p < 1 && mass < std::max(top_p, 1e-10) &&
-                          ids[i * k + k - 1] >= 0);
+    wrong +=
+        flags[i] != (top_p < 1 && !(mass >= wanted) && ids[i * k + k - 1] >= 0);
     for (int64_t s = 0; s < arguments.num_samples; ++s) {
       const int64_t draw = i * arguments.num_samples + s;
       const double point = uniform.At(draw, 0) * sum;
@@ -120,8 +126,9 @@ inline void CheckDraws(int64_t num_classes, int64_t size, double top_p,
       wrong += got[draw] != want;
     }
   }
-  WrongLine("draws, K=" + std::to_string(num_classes) + " B=" +
-                std::to_string(size) + ", top_p " + std::to_string(top_p),
+  WrongLine("draws, K=" + std::to_string(num_classes) +
+                " B=" + std::to_string(size) + ", top_p " +
+                std::to_string(top_p) + (of_all ? " of all" : ""),
             error, wrong);
 }
 
@@ -129,7 +136,9 @@ inline void CheckBestClasses(std::mt19937* rng) {
   for (int64_t size : {0, 3, 33}) {
     for (int64_t classes : {1, 9, 203}) {
       for (double top_p : {1.0, 0.6, 1e-30}) {
-        CheckDraws(classes, size, top_p, rng);
+        for (bool of_all : {false, true}) {
+          CheckDraws(classes, size, top_p, of_all, rng);
+        }
       }
     }
     for (int64_t roots : {1, 37}) CheckShares(size, roots, rng);

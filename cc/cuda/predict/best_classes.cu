@@ -28,8 +28,9 @@ SplitBestKernel(BestClasses best, int64_t* first, int64_t* num_pruned) {
 }
 
 TF_HSM_KERNEL(kThreads)
-DrawFromBestKernel(BestClasses best, double top_p, SampleArguments options,
-                   int64_t* classes, int32_t* too_few) {
+DrawFromBestKernel(BestClasses best, double top_p, bool of_all,
+                   SampleArguments options, int64_t* classes,
+                   int32_t* too_few) {
   double* sums = reinterpret_cast<double*>(SharedMemory());  // [k], of shares
   double* masses = sums + best.k;
   int* count = reinterpret_cast<int*>(masses + best.k);
@@ -42,17 +43,19 @@ DrawFromBestKernel(BestClasses best, double top_p, SampleArguments options,
     // NaN is last, and has no share unless it is the first too.
     const bool none = i > 0 && gap != gap;
     sums[i] = none ? 0 : exp(gap / options.temperature);
-    masses[i] = log_prob != log_prob ? 0 : exp(log_prob);
+    masses[i] = !of_all ? sums[i] : log_prob != log_prob ? 0 : exp(log_prob);
   }
   SyncBlock();
   if (ThreadIndex() == 0) {
     int kept = k;
     bool is_reached = top_p >= 1;
     if (top_p < 1) {
-      double mass = 0;
+      double total = 0, mass = 0;
+      for (int i = 0; i < k; ++i) total += masses[i];
+      const double wanted = of_all ? fmax(top_p, kLeastMass) : top_p * total;
       for (int i = 0; i < k && !is_reached; ++i) {
         mass += masses[i];
-        is_reached = mass >= (top_p > kLeastMass ? top_p : kLeastMass);
+        is_reached = mass >= wanted;
         if (is_reached) kept = i + 1;
       }
     }
@@ -128,7 +131,7 @@ std::string SplitBest(const BestClasses& best, int64_t* first,
   return LaunchError();
 }
 
-std::string DrawFromBest(const BestClasses& best, double top_p,
+std::string DrawFromBest(const BestClasses& best, double top_p, bool of_all,
                          const SampleArguments& arguments, int64_t* classes,
                          int32_t* too_few, void* stream) {
   const std::string error = Check(best);
@@ -136,7 +139,7 @@ std::string DrawFromBest(const BestClasses& best, double top_p,
   const std::string wrong = CheckSampling(arguments);
   if (!wrong.empty()) return wrong;
   Launch(DrawFromBestKernel, best.size, kThreads,
-         2 * best.k * sizeof(double) + sizeof(int), stream, best, top_p,
+         2 * best.k * sizeof(double) + sizeof(int), stream, best, top_p, of_all,
          arguments, classes, too_few);
   return LaunchError();
 }

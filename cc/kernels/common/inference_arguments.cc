@@ -207,10 +207,10 @@ absl::Status SampleInputs::Read(OpKernelContext* context,
     return absl::InvalidArgumentError(
         absl::StrCat("num_samples = ", options.num_samples, " is negative"));
   }
-  if (!(options.temperature > 0 && std::isfinite(options.temperature))) {
+  if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
     return absl::InvalidArgumentError(
         absl::StrCat("temperature = ", options.temperature,
-                     " is not a positive finite number"));
+                     " is not a finite number of at least 0"));
   }
   if (options.top_k != 0) {
     TF_RETURN_IF_ERROR(CheckCount("top_k", options.top_k, in.tree.num_classes));
@@ -219,6 +219,7 @@ absl::Status SampleInputs::Read(OpKernelContext* context,
     return absl::InvalidArgumentError(
         absl::StrCat("top_p = ", options.top_p, " is outside (0, 1]"));
   }
+  options = Resolved(options, in.tree.num_classes);
   if (Append(in.batch_shape, options.num_samples, &shape).ok()) {
     return absl::OkStatus();
   }

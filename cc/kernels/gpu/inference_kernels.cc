@@ -121,9 +121,8 @@ struct SampleOp : TreeAttributes {
     if (classes->NumElements() == 0) return absl::OkStatus();
     const SampleOptions& options = wanted.options;
     int64_t* out = Data<int64_t>(*classes);
-    return options.top_k > 0 || options.top_p < 1
-               ? DrawBest(context, options, &in, out)
-               : DrawAll(context, options, &in, out);
+    return options.is_restricted() ? DrawBest(context, options, &in, out)
+                                   : DrawAll(context, options, &in, out);
   }
 
   static SampleArguments ArgumentsOf(const SampleOptions& options) {
@@ -190,10 +189,9 @@ struct SampleOp : TreeAttributes {
         k, static_cast<const float*>(bounds.data()), {}};
     TF_RETURN_IF_ERROR(FindBest(context, best, wanted, in));
     TF_RETURN_IF_ERROR(StatusOf(DrawFromBest(
-        best, options.top_p, ArgumentsOf(options), classes,
+        best, options.top_p, options.cuts_all(), ArgumentsOf(options), classes,
         static_cast<int32_t*>(too_few.data()), StreamOf(context))));
-    // With top_k, or all classes, as many as there are will do.
-    if (options.top_k > 0 || k == num_classes) return absl::OkStatus();
+    if (!options.cuts_all() || k == num_classes) return absl::OkStatus();
     std::vector<int32_t> flags(size);
     TF_RETURN_IF_ERROR(CopyFromDevice(context, too_few.data(),
                                       size * sizeof(int32_t), flags.data()));

@@ -14,7 +14,8 @@ for each case of `cases.py` and writes
 arrays.npz has `data/...`, which the model trains on; `answers/...`, which the
 saved model gives; and `after/...`: losses, weights and optimizers' variables
 after more training. `tests/layers/golden_test.py` compares them with what the
-files give.
+files give. `answers/sample_of_best` is younger: it was drawn again from the
+files when `top_p` became a share of the classes of `top_k`.
 """
 
 import sys

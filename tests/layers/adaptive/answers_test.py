@@ -78,8 +78,8 @@ WRONG = [
     ("k = 0", lambda layer: layer.sample(X, 3, top_k=0)),
     ("top_p = 1.5 is not in", lambda layer: layer.sample(X, 3, top_p=1.5)),
     (
-        "temperature = 0.0 is not",
-        lambda layer: layer.sample(X, 3, top_k=2, temperature=0.0),
+        "temperature = -1.0 is not",
+        lambda layer: layer.sample(X, 3, top_k=2, temperature=-1.0),
     ),
     ("allowed must be int", lambda layer: layer.sample(X, 2, allowed=[0.5])),
     *(
