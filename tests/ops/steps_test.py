@@ -198,6 +198,41 @@ def test_one_update_for_any_number_of_gradients(graph):
         assert_same(results[0], result)
 
 
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize(
+    "scale", [1.0, 2.0, 0.0, -1.0, 1.01, np.nan, np.arange(12.0)]
+)
+def test_gradient_of_another_total(scale, graph):
+    """An error, since the weights have followed loss_weights already.
+
+    The gradient of the right total is right to rounding, however it is written.
+    """
+    problem = wide_problem(TREE, (12, 16))
+    variables = variables_of(problem)
+    optimizer = built("sgd", variables)
+    x = tf.Variable(problem.inputs)
+    given = *variables, problem.labels, x, TREE, optimizer
+    loss_weights = np.arange(12) / 7
+
+    def run():
+        with tf.GradientTape() as tape:
+            losses = train_step(*given, loss_weights=loss_weights)
+            halves = tf.constant(scale * loss_weights / 2, tf.float32)
+            total = tf.reduce_sum(losses * halves)
+            total += tf.tensordot(halves, losses, 1)
+        return tape.gradient(total, x)
+
+    run = tf.function(run) if graph else run
+    if np.all(scale == 1):
+        dx = run()
+        assert np.isfinite(dx).all() and not np.any(dx[0]) and np.any(dx[1])
+        return
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="updated in place for the sum"
+    ):
+        run()
+
+
 @pytest.mark.parametrize(
     "dtype, weights_dtype",
     all_pairs(
