@@ -11,7 +11,6 @@ from tf_hsm.ops.top_k import TopK
 from tf_hsm.runtime import arguments, call, private_tensorflow
 from tf_hsm.tree import Forest, Tree
 
-
 # The candidates of a `top_p` without `top_k` at a temperature that is not 1, as
 # in cc/core/api/sample.h.
 _MAX_TEMPERED = 1024
