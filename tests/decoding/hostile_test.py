@@ -54,9 +54,14 @@ BAD = [
     (
         {"head": types.SimpleNamespace(num_classes=3)},
         TypeError,
-        "SimpleNamespace has no top_k",
+        "SimpleNamespace has no (top_k|sample)",
     ),
     ({"head": HierarchicalSoftmax(TREE)}, ValueError, "has no weights yet"),
+    ({"min_length": 0}, ValueError, "min_length is 0; it must be at least 1"),
+    ({"min_length": 2}, ValueError, "nothing ends a sequence .* give `end`"),
+    ({"min_length": 5, "end": 1}, ValueError, "is 5, but length is 4"),
+    ({"exclude": [1, 9]}, ValueError, "exclude is 9; the classes"),
+    ({"exclude": ["a"]}, ValueError, "exclude must be an integer, not 'a'"),
 ]
 BAD_SEARCH = [
     ({"head": LabelTree(TREE)}, TypeError, "LabelTree, whose labels do not"),
@@ -71,14 +76,9 @@ BAD_SEARCH = [
         ValueError,
         "beam_width must be an integer, not True",
     ),
-    ({"min_length": 0}, ValueError, "min_length is 0; it must be at least 1"),
-    ({"min_length": 2}, ValueError, "nothing ends a sequence .* give `end`"),
-    ({"min_length": 5, "end": 1}, ValueError, "is 5, but length is 4"),
     ({"length_penalty": -0.1}, ValueError, "length_penalty is -0.1; it must"),
     ({"length_penalty": np.nan}, ValueError, "length_penalty is nan; it must"),
     ({"length_penalty": np.inf}, ValueError, "length_penalty is inf; it must"),
-    ({"exclude": [1, 9]}, ValueError, "exclude is 9; the classes"),
-    ({"exclude": ["a"]}, ValueError, "exclude must be an integer, not 'a'"),
 ]
 
 
@@ -102,6 +102,8 @@ def test_arguments(decode, changes, error, message):
         ({"top_p": 0}, ValueError, "top_p is 0; it must be above 0"),
         ({"top_p": np.nan}, ValueError, "top_p is nan; it must be above 0"),
         ({"seed": 1.5}, TypeError, "integer"),
+        ({"repetition_penalty": 0.9}, ValueError, "penalty is 0.9; it must be"),
+        ({"repetition_penalty": np.inf}, ValueError, "at least 1 and finite"),
     ],
 )
 def test_options_of_a_sampler(options, error, message):

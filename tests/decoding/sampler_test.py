@@ -66,6 +66,76 @@ def test_each_class_is_a_draw_of_the_head(options, traced):
     np.testing.assert_allclose(found.log_probs, sums, rtol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.7}])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_rules(options, temperature):
+    """A chi-square test of the last class: excluded, seen and end classes.
+
+    The classes before are the only ones that `start` leads to.
+    """
+    n, batch, penalty = 12, 20_000, 1.7
+    head = make_head(Tree.two_level(n), dtype="float64", scale=1.0)
+    hidden = tf.constant([np.linspace(-1, 1, head.kernel.shape[1])])
+    sampler = Sampler(
+        **options, temperature=temperature, repetition_penalty=penalty, seed=3
+    )
+    probs = np.exp(head.log_probs(hidden)[0])
+    order = np.argsort(-probs)
+    end, unknown = order[0], order[1]
+    found = sampler(
+        lambda classes, state: (tf.repeat(hidden, tf.size(classes), 0), state),
+        (),
+        head,
+        length=3,
+        start=tf.zeros([batch], tf.int64),
+        end=int(end),
+        min_length=3,
+        exclude=int(unknown),
+    )
+    assert (found.lengths.numpy() == 3).all()
+    classes = found.classes.numpy()
+    assert not np.isin(classes[:, :2], [end, unknown]).any()
+    # The classes that come most often twice.
+    pairs, counts = np.unique(classes[:, :2], axis=0, return_counts=True)
+    before = pairs[np.argmax(counts)]
+    drawn = classes[(classes[:, :2] == before).all(1), 2]
+    wanted = probs.copy()
+    wanted[before] **= penalty
+    wanted[unknown] = 0
+    order = np.argsort(-wanted)[: options.get("top_k")]
+    kept = np.zeros(n)
+    kept[order] = wanted[order] ** (1 / temperature)
+    kept /= kept.sum()
+    is_past = np.cumsum(kept[order]) - kept[order] >= options.get("top_p", 1)
+    kept[order[is_past]] = 0
+    assert len(drawn) > 200
+    assert inference_reference.p_value(drawn, kept / kept.sum()) > 1e-4
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_greedy_rules_are_a_beam_of_one(traced):
+    recurrent = Recurrent(30, batch=3)
+    arguments = recurrent.with_head(make_head(Tree.two_level(30)))
+    rules = {"length": 9, "end": [15, 3], "min_length": 4, "exclude": [7, 8]}
+    sampler = Sampler(temperature=0)
+    if traced:
+        sampler = tf.function(sampler)
+    greedy = sampler(*arguments, **rules)
+    beam = beam_search(*arguments, beam_width=1, **rules)
+    np.testing.assert_array_equal(greedy.classes, beam.classes[:, 0])
+
+
+def test_nothing_is_left():
+    """A sequence ends where every class is excluded."""
+    recurrent = Recurrent(4)
+    head = make_head(Tree.flat(4))
+    found = Sampler(seed=1)(
+        *recurrent.with_head(head, 2), length=3, exclude=range(4)
+    )
+    assert (found.classes.numpy() == -1).all()
+    assert np.isnan(found.log_probs).all()
+
+
 def test_seeds():
     """The same seed draws the same, another one not; none, never the same."""
     recurrent = Recurrent(30, batch=40)
@@ -140,7 +210,13 @@ def test_nan_ends_a_sequence(temperature):
 
 def test_config():
     """As Keras serializes it."""
-    options = {"temperature": 0.5, "top_k": 4, "top_p": 0.9, "seed": 2**40}
+    options = {
+        "temperature": 0.5,
+        "top_k": 4,
+        "top_p": 0.9,
+        "repetition_penalty": 1.5,
+        "seed": 2**40,
+    }
     config = keras.saving.serialize_keras_object(Sampler(**options))
     again = keras.saving.deserialize_keras_object(config)
     assert isinstance(again, Sampler)
@@ -149,6 +225,7 @@ def test_config():
         "temperature": 1.0,
         "top_k": None,
         "top_p": None,
+        "repetition_penalty": 1.0,
         "seed": None,
     }
 

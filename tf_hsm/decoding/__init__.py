@@ -14,12 +14,15 @@ cells:
 
 A `Trie` restricts either to the IDs of items: paths of codes that exist.
 
-Both work eagerly and within a `tf.function`, and so in a SavedModel.
+`read_prompts` gives the state after prompts of unequal lengths.
+
+All work eagerly and within a `tf.function`, and so in a SavedModel.
 """
 
 from tf_hsm.decoding._beam_search import beam_search
+from tf_hsm.decoding._prompts import read_prompts
 from tf_hsm.decoding._sampler import Sampler
 from tf_hsm.decoding._sequences import Sequences
 from tf_hsm.decoding._trie import Trie
 
-__all__ = ["Sampler", "Sequences", "Trie", "beam_search"]
+__all__ = ["Sampler", "Sequences", "Trie", "beam_search", "read_prompts"]

@@ -13,7 +13,7 @@ from tf_hsm.tree import Forest, Tree
 
 # The candidates of a `top_p` without `top_k` at a temperature that is not 1, as
 # in cc/core/api/sample.h.
-_MAX_TEMPERED = 1024
+MAX_TEMPERED = 1024
 _NEVER = np.float64(-np.inf)
 
 
@@ -167,13 +167,13 @@ def draw_restricted(num_classes, temperature, top_k, top_p, of_best, of_all):
         most = num_classes
         if tf.is_tensor(temperature) or tf.is_tensor(top_k):
             k = tf.cast(arguments.count_or_zero("top_k", top_k), tf.int32)
-            most = tf.where(temperature == 1, most, min(most, _MAX_TEMPERED))
+            most = tf.where(temperature == 1, most, min(most, MAX_TEMPERED))
             k = tf.where(k == 0, most, k)
             return of_best(tf.where(temperature == 0, 1, k))
         if temperature == 0:
             return of_best(1)
         if top_k is None and temperature != 1:
-            return of_best(min(most, _MAX_TEMPERED))
+            return of_best(min(most, MAX_TEMPERED))
         return of_best(top_k)
 
     by_count = top_k != 0 if tf.is_tensor(top_k) else top_k is not None
