@@ -107,6 +107,13 @@ def test_answers(name, option):
             found = head.log_prob(every, inputs, nodes=True)
             assert_close([found], [wanted])
     assert head.log_probs(inputs[:0]).shape == [0, NUM_CLASSES]
+    if getattr(head, "node_labels", False):
+        rows = np.arange(head.tree.num_rows)
+        found = head.hits(np.tile(np.arange(NUM_CLASSES), [rows.size, 1]), rows)
+        on_paths = [
+            np.isin(rows, head.tree.path(c)) for c in range(NUM_CLASSES)
+        ]
+        np.testing.assert_array_equal(found, np.transpose(on_paths))
     counts = labels != head.ignore_class
     wanted = head_oracle.losses(
         head, x, np.where(counts, labels, -1), plain=True

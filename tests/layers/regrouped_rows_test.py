@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_hsm
 from tests.support.pairs import all_pairs
 from tests.support.trees import CATALOGUE
 from tf_hsm.heads.tree_head import TreeHead
@@ -39,18 +40,10 @@ def random_rows(tree, use_bias, dtype=np.float64):
 
 
 def class_log_probs(tree, weights, biases, x):
-    """Returns log P(class | x), class by class and group by group, `[N]`."""
-    if tree.pinned:
-        weights, biases = tree.expand_rows(weights), tree.expand_rows(biases)
-    found = np.zeros(tree.num_classes)
-    for c in range(tree.num_classes):
-        for row in tree.path(c):
-            group = tree.row_groups[row]
-            rows = slice(*tree.group_offsets[group : group + 2])
-            logits = weights[rows] @ x + biases[rows]
-            own = weights[row] @ x + biases[row]
-            found[c] += own - np.log(np.sum(np.exp(logits)))
-    return found
+    """Returns log P(class | x) in float64, `[N]`."""
+    return tf_hsm.hierarchical_softmax_log_probs(
+        weights, biases, x[np.newaxis], tree
+    ).numpy()[0]
 
 
 def row_log_probs(old, new, weights, biases, x):

@@ -22,28 +22,25 @@ from tf_hsm.runtime import kept_rows, row_parts
 
 
 @pytest.mark.parametrize(
-    "name, own, options, most",
+    "name, own, options",
     [
-        ("balanced", True, {}, 1.02),
-        ("pinned", False, {}, 1.02),
-        ("pinned", True, {}, 1.02),
-        ("ragged", False, {"use_bias": False}, 1.02),
-        ("ragged", True, {"dtype": "bfloat16"}, 1.02),
-        # Without inputs, the tangent alone is not as good as the fit.
-        ("ragged", False, {}, 1.1),
+        ("balanced", True, {}),
+        ("pinned", False, {}),
+        ("pinned", True, {}),
+        ("ragged", False, {"use_bias": False}),
+        ("ragged", True, {"dtype": "bfloat16"}),
     ],
 )
-def test_loss_hardly_changes(name, own, options, most):
+def test_loss_hardly_changes(name, own, options):
     tree = TREES[name]()
     model = make_model(tree, own, **options)
     head = model.layers[-1]
     first = fit(model, epochs=2)[-1]
     before, new = held_loss(model), clustered(tree)
-    inputs = hidden(model) if most < 1.1 else None
-    assert head.regroup(new, inputs, model=model) is None
+    assert head.regroup(new, hidden(model), model=model) is None
     assert head.tree is new and new != tree
     after = held_loss(model)
-    assert after < most * before
+    assert after < 1.02 * before
     # Rows that stay as they are would not do.
     head._set_tree(tree)
     model.compile(model.optimizer, head.loss)
@@ -51,6 +48,16 @@ def test_loss_hardly_changes(name, own, options, most):
     head._set_tree(new)
     model.compile(model.optimizer, head.loss)
     assert fit(model, epochs=2)[-1] < first
+
+
+def test_without_inputs():
+    """The tangent is not as good as the fit, but better than nothing."""
+    model = make_model()
+    head = model.layers[-1]
+    fit(model)
+    before = held_loss(model)
+    head.regroup(clustered(head.tree), model=model)
+    assert held_loss(model) < 1.1 * before
 
 
 def swapped(tree, a, b):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support import inference_reference, resized_heads
-from tests.support.oracle import Problem
+from tests.support import pinned_heads, resized_heads
 from tests.support.pairs import all_pairs
 from tests.support.resized_heads import (
     WIDTH,
@@ -19,6 +18,7 @@ from tests.support.resized_heads import (
     inputs,
     kept,
 )
+from tests.support.training import assert_same
 from tests.support.trees import CATALOGUE, KINDS
 from tf_hsm import Tree
 from tf_hsm.layers import HierarchicalSoftmax, LabelTree
@@ -163,16 +163,6 @@ def test_merged_heads_keep_their_bits(name, how, kind):
     )
 
 
-def bounded(head, x):
-    """The log-probabilities of the classes in float64, and their bounds."""
-    weights = head.kernel.numpy()
-    biases = None if head.bias is None else head.bias.numpy()
-    labels, upstream = np.zeros(len(x), int), np.ones(len(x))
-    problem = Problem(x, labels, weights, biases, upstream)
-    found = inference_reference.node_log_probs(head.tree, problem)
-    return [inference_reference.by_class(head.tree, v) for v in found]
-
-
 def renormalized(head, keep, x):
     """The log-probabilities `[B, K]` of the kept classes alone, in float64.
 
@@ -201,16 +191,15 @@ def renormalized(head, keep, x):
 @pytest.mark.parametrize("how", ["first", "some"])
 @pytest.mark.parametrize("name", KINDS)
 def test_dropped_classes_leave_a_softmax_of_the_rest(name, how, use_bias):
-    """In each group; within the rounding errors of the pruned tree."""
+    """In each group."""
     head = built(CATALOGUE[name](), use_bias=use_bias)
     keep = kept(head.tree, how)
     pruned = head.prune(keep, merge=False)
     x = inputs()
     assert pruned.head.num_classes == len(keep)
     wanted = renormalized(head, keep, x)
-    _, bounds = bounded(pruned.head, x)
     found = pruned.head.log_probs(x).numpy()
-    inference_reference.assert_near(found, wanted, bounds + 1e-12)
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
     np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-4)
     # In a group that loses no row, odds and log-probabilities stay.
     everything = head.prune(np.arange(head.num_classes), merge=False)
@@ -237,6 +226,18 @@ def test_pinned_trees(merge, how):
     expanded = head.grow(tree.expand())
     wanted = expanded.prune(keep, merge=merge).head.log_probs(x)
     np.testing.assert_allclose(found, wanted[:, : len(keep)], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_growth_to_the_expanded_tree(use_bias):
+    head, other = pinned_heads.two_heads(use_bias=use_bias)
+    for tree in (
+        pinned_heads.TREE.expand(),
+        pinned_heads.TREE.expand().grow(3, near=[0, 5, 9]),
+    ):
+        grown, wanted = (h.grow(tree) for h in (head, other))
+        assert grown.tree == tree
+        assert_same(grown.row_variables(), wanted.row_variables())
 
 
 def test_options_with_a_number_for_each_class():

@@ -14,7 +14,13 @@ from tests.support.in_place_models import (
     arguments,
     make_model,
 )
-from tests.support.models import NUM_CLASSES, WIDTH, head_of, make_data
+from tests.support.models import (
+    NUM_CLASSES,
+    WIDTH,
+    head_of,
+    make_data,
+    sampled_head,
+)
 from tests.support.resized_heads import (
     NEW,
     SHALLOW,
@@ -206,6 +212,16 @@ def adaptive_model(form, own):
     return model, [arguments(form, tokens, y) for y in (labels % 14, new)]
 
 
+def sampled_model(form, own):
+    """Draws go on, so the losses are others."""
+    model = make_model(form, own=own, make=sampled_head)
+    tokens, labels = make_data()
+    return model, [
+        arguments(form, tokens, y)
+        for y in (labels, (labels + NEW) % (NUM_CLASSES + NEW))
+    ]
+
+
 def embedding_model(form, own):
     """Bags of ids, whose table and its slots stay."""
     layer = softmaxes.make_layer(
@@ -226,6 +242,7 @@ def embedding_model(form, own):
         (label_tree_model, "compile", False),
         (adaptive_model, "compile", True),
         (adaptive_model, "endpoint", False),
+        (sampled_model, "compile", False),
         (embedding_model, "compile", False),
         (embedding_model, "endpoint", True),
     ],
@@ -239,7 +256,7 @@ def test_a_model_goes_on(make, form, own, tmp_path):
     model, (data, new_data) = make(form, own)
     model.run_eagerly = True
     head, rows, new = head_of(model), None, NUM_CLASSES + NEW
-    if make is not adaptive_model:
+    if make not in (adaptive_model, sampled_model):
         new = head.tree.grow(NEW, near=[0] * NEW)
         rows = new.map_rows(head.tree)
     found = head_of(
@@ -248,13 +265,15 @@ def test_a_model_goes_on(make, form, own, tmp_path):
             lambda model: tf_hsm.grow(model, new),
             rows,
             data,
-            data,
+            None if make is sampled_model else data,
             new_data,
             tmp_path,
         )
     )
     assert found.num_classes == NUM_CLASSES + NEW
     assert (found.name, found.ignore_class) == (head.name, head.ignore_class)
+    if make is sampled_model:
+        assert int(found.step) == int(head.step) + 12
 
 
 def of(name):

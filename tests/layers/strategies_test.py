@@ -279,42 +279,26 @@ def test_a_loop_by_hand():
     assert_same(classes, head.predict_class(x))
 
 
-@pytest.mark.parametrize(
-    "make, form", [(models.make_head, "compile"), (make_adaptive, "endpoint")]
-)
-def test_in_place_on_replicas(make, form):
+@pytest.mark.parametrize("name", ["tree", "adaptive", "embeddings"])
+def test_in_place_on_replicas(name):
     """Each would update weights of its own: refused, before anything moved."""
-    data = arguments(form, *models.make_data(10))
+    data = {"x": make_inputs("padded", 10), "y": make_labels(10)}
     with mirrored().scope():
-        model = make_model(form, "sgd", mask_zero=False, make=make)
+        if name == "embeddings":
+            layer = make_layer(optimizer="sgd")
+            model = make_bags_model(layer, "padded", optimizer=models.sgd())
+        elif name == "tree":
+            data = arguments("compile", *models.make_data(10))
+            model = make_model("compile", "sgd", mask_zero=False)
+        else:
+            data = arguments("endpoint", *models.make_data(10))
+            model = make_model(
+                "endpoint", "sgd", mask_zero=False, make=make_adaptive
+            )
     before = model.get_weights()
     with pytest.raises(ValueError, match="there are 2 replicas"):
         model.fit(**data, verbose=0)
     assert_same(model.get_weights(), before)
-
-
-def test_a_table_of_embeddings_on_replicas():
-    """Likewise; by the model's optimizer it is trained."""
-    data = {"x": make_inputs("padded", 10), "y": make_labels(10)}
-    for own in ("sgd", None):
-        with mirrored().scope():
-            layer = make_layer(optimizer=own)
-            model = make_bags_model(layer, "padded", optimizer=models.sgd())
-        model.run_eagerly = own is not None
-        before = layer.get_weights()
-        if own:
-            with pytest.raises(ValueError, match="there are 2 replicas"):
-                model.fit(**data, verbose=0)
-            assert_same(layer.get_weights(), before)
-        else:
-            model.fit(**data, verbose=0)
-            other = make_layer()
-            other_model = make_bags_model(
-                other, "padded", optimizer=models.sgd()
-            )
-            other_model.run_eagerly = True
-            other_model.fit(**data, verbose=0)
-            assert_near(layer.get_weights(), other.get_weights(), 1e-5)
 
 
 def test_a_table_of_embeddings_on_another_device():
