@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import heads_by_name
-from tests.support.heads_by_name import BATCH, TREE, WIDTH
+from tests.support.heads_by_name import BATCH, WIDTH
 
 CLASSES = np.tile([1, 5], [BATCH, 1])
 ANSWERS = {
@@ -86,17 +86,6 @@ def without_infinity(values):
     if not values.dtype.is_floating:
         return values
     return tf.where(tf.math.is_inf(values), tf.cast(-999, values.dtype), values)
-
-
-def test_ops():
-    weights = tf.Variable(tf.ones([TREE.num_rows, WIDTH]))
-    arguments = (weights, None, heads_by_name.inputs("LabelTree"), TREE, 3)
-    for top_k in (tf_hsm.hierarchical_softmax_top_k, tf_hsm.label_tree_top_k):
-        expected = top_k(*arguments, allowed=[4])
-        with checked():
-            assert_equal(top_k(*arguments, allowed=[4]), expected)
-            with pytest.raises(tf.errors.InvalidArgumentError, match="-Inf"):
-                tf.math.log(0.0)
 
 
 @pytest.mark.parametrize("graph", [False, True])

@@ -5,14 +5,12 @@ import json
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_hsm
 from tests.support.models import TREE, WIDTH, make_head
 from tests.support.training import layer_step
 from tf_hsm import CostModel, layers, optimizers
 from tf_hsm.distribute import Plan
-from tf_hsm.heads.bags import BagHead
 from tf_hsm.layers.layer_arguments import documented
 
 RNG = np.random.default_rng(0)
@@ -41,6 +39,12 @@ def test_the_prior_of_a_head_and_of_its_copy(whole_first):
             np.testing.assert_allclose(losses, other, rtol=1e-5)
 
 
+ROW_OPTIONS = {
+    "kernel_regularizer": keras.regularizers.L2(0.03),
+    "bias_regularizer": keras.regularizers.L1(0.02),
+    "kernel_constraint": keras.constraints.MaxNorm(0.2, axis=1),
+    "bias_constraint": keras.constraints.NonNeg(),
+}
 CONFIGS = [
     (
         layers.HierarchicalSoftmax,
@@ -53,6 +57,7 @@ CONFIGS = [
             "dtype": "mixed_bfloat16",
             "trainable": False,
             "name": "words",
+            **ROW_OPTIONS,
         },
     ),
     (
@@ -100,6 +105,7 @@ CONFIGS = [
             "num_classes": 30,
             "cutoffs": [5, 21],
             "tail": [3, tf_hsm.Tree.huffman(range(9), pinned=True)],
+            **ROW_OPTIONS,
         },
     ),
     *(
@@ -114,6 +120,7 @@ CONFIGS = [
                 "seed": np.int64(7),
                 "ignore_class": np.int64(-1),
                 "name": "words",
+                **ROW_OPTIONS,
             },
         )
         for counts in (None, np.arange(30), np.arange(30) / 7)
@@ -143,6 +150,10 @@ def test_config(kind, options):
         elif name.endswith("_initializer"):
             given = keras.initializers.get(value)
             assert config[name] == keras.initializers.serialize(given)
+        elif name in ROW_OPTIONS:
+            kept = getattr(copy, name)
+            assert type(kept) is type(value)
+            assert kept.get_config() == value.get_config()
     if "optimizer" in options:
         assert copy.optimizer is not head.optimizer
         assert copy.optimizer.get_config() == head.optimizer.get_config()
@@ -187,34 +198,6 @@ def test_attributes_of_a_subclass():
     head = Named(TREE)
     head.build([None, WIDTH])
     assert head.kernel.shape[1] == WIDTH
-
-
-def test_wrong_calls_name_the_method():
-    head = make_head()
-    head.build([None, WIDTH])
-    with pytest.raises(TypeError, match=r"top_k\(\) takes 3 positional arg"):
-        head.top_k(X, 3, 0.1)
-    whole = tf_hsm.TreeHead(head.kernel, head.bias, TREE)
-    with pytest.raises(TypeError, match=r"TreeHead\.top_k\(\) takes 3 posit"):
-        whole.top_k(X, 3, 5)
-    with pytest.raises(
-        TypeError, match=r"tree must be a tf_hsm\.Tree, but is int"
-    ):
-        tf_hsm.TreeHead(head.kernel, None, 7)
-
-
-def test_bags_without_keras():
-    """A head of embeddings takes ids, and variables of TensorFlow."""
-    table = tf.Variable(RNG.normal(size=[9, WIDTH]))
-    weights = tf.Variable(RNG.normal(size=[TREE.num_rows, WIDTH]))
-    whole = tf_hsm.TreeHead(weights, None, TREE)
-    head = BagHead(table, whole, "mean", None, tf.float64)
-    ids = np.array([[1, 2, 2], [3, 4, 8]])
-    hidden = table.numpy()[ids].mean(1)
-    np.testing.assert_allclose(head.hidden(ids), hidden)
-    np.testing.assert_array_equal(
-        head.top_k(ids, 3).classes, whole.top_k(hidden, 3).classes
-    )
 
 
 def test_symbolic_outputs():

@@ -1,5 +1,7 @@
 """Hidden vectors and labels of wrong types are refused in a sentence."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -71,6 +73,58 @@ def test_labels(name):
             call(labels[1:])
 
 
+@pytest.mark.parametrize(
+    "kind, own",
+    [
+        ("eager", True),
+        ("function", False),
+        ("function", True),
+        ("fit", False),
+        ("fit", True),
+    ],
+)
+@pytest.mark.parametrize("name", heads_by_name.NAMES)
+def test_a_bad_label_moves_nothing(name, kind, own):
+    """The error names the position, the value and the range."""
+    own = own and name != "SampledSoftmax"
+    options = {"optimizer": "lazy_adam"} if own else {}
+    head = heads_by_name.built(name, **options)
+    x, labels = heads_by_name.inputs(name), np.abs(heads_by_name.labels(name))
+    inputs = keras.Input(x.shape[1:], dtype=x.dtype.name)
+    model = keras.Sequential([inputs, head])
+    model.compile("sgd", head.loss)
+    specs = [
+        tf.TensorSpec([None, *x.shape[1:]], x.dtype),
+        tf.TensorSpec([None, *labels.shape[1:]], tf.int64),
+    ]
+    step = functools.partial(layer_step, head)
+    slots = head.optimizer.variables if own else []
+    variables = [*head.row_variables(), *slots]
+    call = {
+        "eager": step,
+        "function": tf.function(step, input_signature=specs),
+        "fit": functools.partial(model.fit, shuffle=False, verbose=0),
+    }[kind]
+    before = [v.numpy() for v in variables]
+    for wrong in (30, 2**40) if name == "LabelTree" else (-1, 30, 2**40):
+        bad = labels.copy()
+        bad[7] = wrong
+        position = 7 * labels[0].size
+        words = (
+            rf"labels\[{position}\] = {wrong} is outside \[0, 30\)|"
+            rf"labels must be in \[0, 30\)(.|\n)*7(.|\n)*{wrong}\D"
+        )
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            call(x, bad)
+    if kind == "function" and name != "SampledSoftmax":
+        for bad in (labels[1:], np.concatenate([labels, labels[:1]])):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
+                call(x, bad)
+    assert_same([v.numpy() for v in variables], before)
+    call(x, labels)
+    assert not own or int(head.optimizer.iterations) == 1
+
+
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
 def test_unsigned_labels(name):
     """They are what they are as int64, and none is the ignored one."""
@@ -95,9 +149,10 @@ def test_unsigned_labels(name):
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
 def test_answers_without_weights(name):
     head, x = heads_by_name.make(name), heads_by_name.inputs(name)
+    words = f"{head.name} has no weights yet"
     for call in ("top_k", "log_prob", "log_probs", "sample"):
         if (name, call) != ("LabelTree", "sample"):
-            with pytest.raises(ValueError, match="has no weights yet"):
+            with pytest.raises(ValueError, match=words):
                 CALLS[call](head, x)
 
 

@@ -9,7 +9,7 @@ import tf_hsm
 from tests.support import models, pinned_heads
 from tests.support.in_place_models import make_adaptive
 from tests.support.models import NUM_CLASSES, TREE, WIDTH, make_head
-from tf_hsm import Tree, layers, optimizers
+from tf_hsm import Tree, layers, metrics, optimizers
 
 ERRORS = (
     IndexError,
@@ -41,6 +41,19 @@ def label_tree(tree=TREE, **options):
     return layers.LabelTree(tree, **options)
 
 
+def tails(**options):
+    return layers.AdaptiveSoftmax(**{"num_classes": 20, **options})
+
+
+def built_tails(**options):
+    tails(**options).build([None, 12])
+
+
+def sampled(**options):
+    options = {"num_classes": 9, "num_sampled": 4, **options}
+    return layers.SampledSoftmax(**options)
+
+
 def flat(tree=FLAT, **options):
     return make_head(tree, **options)
 
@@ -59,6 +72,7 @@ def with_lora():
 
 
 COUNTS = tf_hsm.LabelCounts.of(TREE, SETS)
+PINNED = Tree.huffman(range(11), pinned=True)
 NAN, SMOOTHED = np.full(NUM_CLASSES, np.nan), {"label_smoothing": 0.25}
 # By constructor: options, and words of the error.
 ARGUMENTS = {
@@ -149,8 +163,61 @@ ARGUMENTS = {
         ({"kernel_constraint": "non_neg"}, "embeddings_constraint"),
         ({"embedding": keras.layers.Dense(3)}, "layers.Embedding, but is De"),
     ],
+    tails: [
+        ({"num_classes": 0}, "num_classes is 0; it must be at least 1"),
+        ({"cutoffs": "best"}, "cutoffs is 'best'; it must be 'auto'"),
+        ({"cutoffs": -1}, "cutoffs is -1; it must be at least 0"),
+        ({"cutoffs": [5, 5]}, r"cutoffs\[1\] is 5; it must be above 5"),
+        ({"cutoffs": [0]}, r"cutoffs\[0\] is 0; it must be above 0"),
+        ({"cutoffs": [5, 20]}, r"cutoffs\[1\] is 20; .* below the 20 classes"),
+        ({"cutoffs": [2.5]}, "cutoffs must hold integers"),
+        ({"counts": np.ones(19)}, "counts has 19 entries; .* 20"),
+        ({"counts": -np.ones(20)}, "the count of class 0 is -1.0"),
+        ({"div_value": 0.5}, "div_value is 0.5; it must be .* at least 1"),
+        ({"div_value": np.inf}, "div_value is inf"),
+        ({"div_value": "4"}, "div_value is '4'"),
+        ({"use_bias": "tail"}, "use_bias is 'tail'; it must be one of"),
+        ({"width": 0}, "width is 0; it must be at least 1"),
+        ({"batch": 0}, "batch is 0; it must be at least 1"),
+        *(
+            ({"cutoffs": [9], "width": 8, "tail": tail}, words)
+            for tail, words in (
+                ("deep", "tail is 'deep'; it must be"),
+                (1, "tail is 1; it must be at least 2"),
+                ([], "tail lists 0 tails"),
+                ([PINNED], r"tail 0 is pinned.*expand\(\)"),
+                (Tree.two_level(10), "tail 0 is a tree of 10 classes; .* 11"),
+            )
+        ),
+    ],
+    built_tails: [
+        ({"cutoffs": [3, 5], "div_value": 4}, "tail 2 has no width left"),
+        ({"cutoffs": [3, 5, 7], "div_value": 1e200}, "tail 1 has no width"),
+        ({"cutoffs": 19}, "cutoffs = 19: .* at most 18"),
+        ({"cutoffs": 2, "tail": ["flat"] * 2}, "needs a list of cutoffs"),
+        ({"tail": Tree.two_level(15)}, "needs a list of cutoffs"),
+    ],
+    sampled: [
+        ({"num_classes": 0}, "num_classes is 0; it must be at least 1"),
+        ({"num_classes": 2.5}, "num_classes must be an integer, not 2.5"),
+        ({"num_sampled": 0}, "num_sampled is 0; it must be at least 1"),
+        ({"sampler": "zipf"}, "sampler is 'zipf'; it must be one of"),
+        ({"sampler": "counts"}, "there are none; give counts="),
+        ({"power": -1}, "power is -1; it must be a number of at least 0"),
+        ({"power": "1"}, "power is '1'; it must be a number"),
+        ({"counts": [1, 2]}, "counts has 2 entries; .* has 9"),
+        ({"counts": [1] * 8 + [-1]}, "the count of class 8 is -1"),
+        ({"counts": [1] * 9, "use_bias": False}, "but use_bias is False"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        ({"ignore_class": 1.5}, "ignore_class must be an integer"),
+    ],
 }
-IN_PLACE = {"optimizer": "sgd", "kernel_regularizer": "l2"}
+ROW_OPTIONS = {
+    "kernel_regularizer": "l2",
+    "bias_regularizer": "l1",
+    "kernel_constraint": "max_norm",
+    "bias_constraint": "non_neg",
+}
 CASES = [
     *((make, *case) for make, cases in ARGUMENTS.items() for case in cases),
     *(
@@ -162,8 +229,13 @@ CASES = [
         )
     ),
     *(
-        (make, IN_PLACE, "kernel_regularizer is not possible in an update in")
-        for make in (make_adaptive, embedding_softmax, label_tree)
+        (
+            make,
+            {"optimizer": "sgd", name: option},
+            f"{name} is not possible in an update in",
+        )
+        for make in (make_head, make_adaptive, embedding_softmax, label_tree)
+        for name, option in ROW_OPTIONS.items()
     ),
 ]
 
@@ -174,6 +246,7 @@ def test_arguments(make, options, words):
         make(**options)
 
 
+TREE_HEAD = tf_hsm.TreeHead(tf.zeros([TREE.num_rows, WIDTH]), None, TREE)
 SYMBOL = keras.Input([WIDTH])
 SEVERAL = {"several_labels": True}
 # Words of the error, and the call.
@@ -182,8 +255,11 @@ CALLS = {
     "quantized or has LoRA weights": lambda: tied(with_lora()).build(
         [None, WIDTH]
     ),
-    "words has no weights yet": lambda: make_head(name="words").top_k(X, 1),
-    "tree has no weights yet": lambda: label_tree(name="tree").top_k(X, 3),
+    r"top_k\(\) takes 3 positional arg": lambda: head_of().top_k(X, 3, 0.1),
+    r"TreeHead\.top_k\(\) takes 3 posit": lambda: TREE_HEAD.top_k(X, 3, 5),
+    r"^tree must be a tf_hsm\.Tree, but is int": lambda: tf_hsm.TreeHead(
+        TREE_HEAD.weights, None, 7
+    ),
     "each input has several labels": lambda: label_tree()(X, ONES),
     r"nodes is not possible .* a plan": lambda: head_of(**DEVICES).log_prob(
         [[1]] * 11, X, nodes=True
@@ -205,6 +281,9 @@ CALLS = {
     "must have one number for each input": lambda: label_tree()(
         X, SETS, np.ones([11, 4])
     ),
+    "has several labels: take .*Prec": lambda: metrics.TopKAccuracy(
+        head_of(**SEVERAL), 2
+    ).update_state(SETS, X),
     "as many for": lambda: head_of(**SEVERAL)(
         X[:2],
         tf.ragged.constant([[1, 2], [3]]),

@@ -1,16 +1,13 @@
 """Regularizers and constraints of a head's rows."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.support import head_oracle, heads_by_name
-from tests.support.in_place_models import make_adaptive
 from tests.support.models import (
-    TREE,
+    NUM_CLASSES,
     WIDTH,
     compile_form,
     make_data,
@@ -19,8 +16,7 @@ from tests.support.models import (
     train,
 )
 from tf_hsm import Tree, optimizers
-from tf_hsm.layers import HierarchicalSoftmax, LabelTree
-from tf_hsm.layers.row_options import touched_rows
+from tf_hsm.layers import LabelTree
 
 PINNED = Tree.huffman(heads_by_name.COUNTS, pinned=True)
 OPTIONS = {
@@ -29,34 +25,6 @@ OPTIONS = {
     "kernel_constraint": keras.constraints.MaxNorm(0.2, axis=1),
     "bias_constraint": keras.constraints.NonNeg(),
 }
-
-
-def rows_on_paths(tree, classes):
-    """The rows of the groups on the paths of classes, in plain Python."""
-    groups = {tree.row_groups[r] for c in classes for r in tree.path(c)}
-    return np.flatnonzero(np.isin(tree.row_groups, list(groups)))
-
-
-@pytest.mark.parametrize(
-    "tree",
-    [
-        TREE,
-        Tree.two_level(30),
-        Tree.balanced(9, [9]),
-        Tree.from_nested([0, [1, [2, 3, 4], [5, [6, 7]]], [8, 9]]),
-    ],
-)
-def test_touched_rows(tree):
-    rng = np.random.default_rng(0)
-    in_graph = tf.function(
-        lambda classes: touched_rows(tree, classes),
-        input_signature=[tf.TensorSpec([None], tf.int64)],
-    )
-    for count in (0, 1, 2, 5, 40):
-        classes = rng.integers(tree.num_classes, size=count)
-        expected = rows_on_paths(tree, classes)
-        for found in (in_graph(classes), touched_rows(tree, classes)):
-            np.testing.assert_array_equal(found, expected)
 
 
 HEADS = {
@@ -170,34 +138,41 @@ def test_a_step(name, form, make, eager):
         np.testing.assert_allclose(variable, stepped, atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [make_head, make_adaptive, sampled_head])
-def test_config(make):
-    head = make(**OPTIONS)
-    copy = type(head).from_config(json.loads(json.dumps(head.get_config())))
-    for name, option in OPTIONS.items():
-        kept = getattr(copy, name)
-        assert type(kept) is type(option)
-        assert kept.get_config() == option.get_config()
-    # By name, and none where none is given.
-    assert isinstance(
-        make(kernel_regularizer="l1").kernel_regularizer, keras.regularizers.L1
+def test_penalties_of_sampled_rows():
+    """A tape sees the gathered rows once; without one, all rows count."""
+    head = sampled_head(
+        kernel_regularizer=OPTIONS["kernel_regularizer"],
+        bias_regularizer=OPTIONS["bias_regularizer"],
+        bias_initializer="random_normal",
+        ignore_class=-1,
     )
-    assert make().kernel_constraint is None
+    x = np.random.default_rng(0).normal(size=[5, WIDTH]).astype("f4")
+    labels = np.array([4, 4, 11, -1, 29])
+    head.build(x.shape)
+    kernel, bias, _ = head.get_weights()
+
+    def penalty(rows):
+        return (
+            0.03 * np.sum(kernel[rows] ** 2) + 0.02 * np.abs(bias[rows]).sum()
+        )
+
+    rows = np.union1d([4, 11, 29], head._draws.draw(3, 0))
+    assert rows.size < NUM_CLASSES
+    with tf.GradientTape() as tape:
+        losses = head(x, labels)
+        total = sum(head.losses)
+    np.testing.assert_allclose(total, np.sum(losses) / 4 + penalty(rows), 1e-5)
+    gradient = tape.gradient(total, head.kernel.value)
+    np.testing.assert_array_equal(gradient.indices, rows)
+    losses = head(x, labels)
+    total = np.sum(losses) / 4 + penalty(slice(None))
+    np.testing.assert_allclose(sum(head.losses), total, 1e-5)
 
 
 def test_a_frozen_head_has_no_penalty():
     head = make_head(trainable=False, **OPTIONS)
     head(np.zeros([2, WIDTH], "f4"), np.array([1, 2]))
     assert len(head.losses) == 1
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_refused_in_place(name):
-    with pytest.raises(
-        ValueError, match=f"{name} is not possible in an update"
-    ):
-        HierarchicalSoftmax(TREE, optimizer="sgd", **{name: OPTIONS[name]})
-    assert make_head(optimizer="sgd").losses == []
 
 
 def test_a_constraint_of_rows_together_is_refused():

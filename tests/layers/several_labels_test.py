@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support.models import NUM_CLASSES, TREE, WIDTH, make_head
-from tf_hsm.metrics import Perplexity, TopKAccuracy
+from tf_hsm.metrics import Perplexity
 
 # Padded classes, and their probabilities, whose sum is below 1. The padding has
 # a number too, which must not count; one input has no label.
@@ -49,23 +49,6 @@ def test_perplexities(is_ragged):
     )
 
 
-def test_as_inputs_of_a_model(tmp_path):
-    """The endpoint form, of sequences; saved and loaded."""
-    inputs = [
-        keras.Input([2, WIDTH]),
-        keras.Input([2, 4], dtype="int64"),
-        keras.Input([2, 4]),
-    ]
-    head = make_head(several_labels=True)
-    model = keras.Model(inputs, head(*inputs))
-    data = [v[:10].reshape(5, 2, -1) for v in (X, CLASSES, PROBS)]
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    found = loaded.predict(data, verbose=0)
-    wanted = head(X[:10], CLASSES[:10], PROBS[:10]).numpy().reshape(5, 2)
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("most", [1, 4])
 @pytest.mark.parametrize(
     "make",
@@ -85,18 +68,6 @@ def test_weights_of_inputs_stay_such(make, most):
     np.testing.assert_allclose(totals, totals[0], rtol=1e-6)
 
 
-def test_a_temperature_among_given_classes():
-    """As a flat softmax over these classes has it, by the docs."""
-    head = make_head()
-    classes, probs = np.abs(CLASSES), PROBS / PROBS.sum(1, keepdims=True)
-    inputs = np.repeat(X[:, np.newaxis], 4, 1)
-    losses = head(inputs, classes)
-    found = tf.nn.softmax_cross_entropy_with_logits(probs, -losses / 3)
-    powers = np.exp(head.log_prob(classes, X)) ** (1 / 3)
-    q = powers / powers.sum(1, keepdims=True)
-    np.testing.assert_allclose(found, -(probs * np.log(q)).sum(1), rtol=1e-5)
-
-
 def test_other_paddings_and_unsigned_labels():
     """Any negative number pads; in uint8, -1 would be the class 255."""
     head = tf_hsm.layers.HierarchicalSoftmax(
@@ -108,10 +79,3 @@ def test_other_paddings_and_unsigned_labels():
         tf.cast(tf.ragged.boolean_mask(CLASSES, COUNTED), tf.uint8),
     ):
         np.testing.assert_allclose(head(X, labels), losses, rtol=1e-6)
-
-
-def test_top_k_accuracy_is_of_one_label():
-    """Where there are several, the error says what to take instead."""
-    head = make_head(several_labels=True)
-    with pytest.raises(ValueError, match=r"has several labels: take .*Prec"):
-        TopKAccuracy(head, 2).update_state(CLASSES, head(X))

@@ -1,5 +1,6 @@
 """Heads in training: types, graphs, compilers."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,6 +13,7 @@ from tests.support.in_place_models import (
     make_model,
 )
 from tests.support.models import make_head, sampled_head
+from tf_hsm import optimizers
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.metrics import TopKAccuracy
 
@@ -107,6 +109,25 @@ def test_kernels_are_neither_cast_nor_copied(make, policy):
             "ResourceTfHsmLoss",
             "ResourceTfHsmLossGrad",
         ]
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_nothing_has_the_size_of_the_kernel(policy):
+    """A sampled softmax gathers and updates rows; no tensor has all of them."""
+    head = sampled_head(dtype=policy)
+    model = keras.Sequential([keras.Input([models.WIDTH]), head])
+    model.compile(optimizers.SGD(0.5), head.loss)
+    graph = models.train_graph(
+        model, np.zeros([8, models.WIDTH], "f4"), np.arange(8)
+    )
+    kernel = head.kernel.value
+    handle = next(i for outer, i in graph.captures if outer is kernel.handle)
+    kinds = sorted({op.type for op in handle.consumers()})
+    assert kinds == ["ResourceGather", "ResourceTfHsmSparseUpdate"]
+    for op in graph.get_operations():
+        if op.type not in ("Placeholder", "Const"):  # the tables of the draws
+            for tensor in op.outputs:
+                assert list(tensor.shape[:1]) != [models.NUM_CLASSES], op.name
 
 
 def test_xla_stays_off():

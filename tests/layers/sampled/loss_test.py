@@ -156,48 +156,15 @@ def test_labels_that_do_not_count(in_function):
     assert run(inputs[:0], labels[:0])[0].shape == (0,)
 
 
-def test_hostile_calls():
-    head = make()
-    inputs, labels = make_data()
-    for wrong in (-1, N, 2**62):
-        labels[4] = wrong
-        message = rf"labels must be in \[0, 37\); the first[^\n]*\n4\n{wrong}"
-        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-            sampled_losses(head, inputs, labels)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
-            head(inputs, labels)
-    # A step that failed has drawn nothing.
-    assert head.step.numpy() == 0
-    _, labels = make_data()
-    with pytest.raises(ValueError, match=r"labels, of shape \(12,\)"):
-        sampled_losses(head, inputs, labels[1:])
-    with pytest.raises(TypeError, match="labels must be integers"):
-        sampled_losses(head, inputs, labels + 0.5)
+def test_wrong_inputs():
+    head, (inputs, labels) = make(), make_data()
     with pytest.raises(
         ValueError, match=r"of shape \(13, 4\), must be the hidden"
     ):
         sampled_losses(head, np.zeros([BATCH, 4], "f4"), labels)
-    losses = sampled_losses(head, np.full([BATCH, WIDTH], np.nan), labels)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
+        sampled_losses(head, inputs, labels + N)
+    # A step that failed has drawn nothing.
+    assert head.step.numpy() == 0
+    losses = sampled_losses(head, inputs * np.nan, labels)
     assert np.all(np.isnan(losses))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_classes": 0}, "num_classes is 0; it must be at least 1"),
-        ({"num_classes": 2.5}, "num_classes must be an integer, not 2.5"),
-        ({"num_sampled": 0}, "num_sampled is 0; it must be at least 1"),
-        ({"sampler": "zipf"}, "sampler is 'zipf'; it must be one of"),
-        ({"sampler": "counts"}, "there are none; give counts="),
-        ({"power": -1}, "power is -1; it must be a number of at least 0"),
-        ({"power": "1"}, "power is '1'; it must be a number"),
-        ({"counts": [1, 2]}, "counts has 2 entries; .* has 9"),
-        ({"counts": [1] * 8 + [-1]}, "the count of class 8 is -1"),
-        ({"counts": [1] * 9, "use_bias": False}, "but use_bias is False"),
-        ({"seed": 1.5}, "seed must be an integer"),
-        ({"ignore_class": 1.5}, "ignore_class must be an integer"),
-    ],
-)
-def test_wrong_arguments(options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        SampledSoftmax(**{"num_classes": 9, "num_sampled": 4, **options})
