@@ -1,5 +1,8 @@
 """Models of a user's class, whose layers Keras builds on placeholders."""
 
+import contextlib
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -145,34 +148,43 @@ def test_a_step_of_a_users(name):
     check_same(model, other)
 
 
-@pytest.mark.parametrize("form", ["endpoint", "loss"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_losses_that_no_tape_recorded(kind, form):
+CALLS = {
+    "endpoint": lambda head, x, y: head(x, y),
+    "loss": lambda head, x, y: head.loss(y, x),
+    "embed": lambda head, x, y: head.embed(y),
+}
+
+
+@pytest.mark.parametrize(
+    "kind, call",
+    [
+        *itertools.product(KINDS, ["endpoint", "loss"]),
+        ("AdaptiveSoftmax", "embed"),
+    ],
+)
+def test_what_no_tape_recorded(kind, call):
     """A function traced outside a tape makes no step: its gradient is refused.
 
     A frozen head allows the gradient.
     """
     x = tf.constant(np.random.default_rng(0).normal(size=[4, 8]), tf.float32)
     y = labels_of(kind)[:4]
+    options = {"width": 8} if call == "embed" else {}
     for trainable in (True, False):
-        head = make(kind, optimizer="sgd", trainable=trainable)
+        head = make(kind, optimizer="sgd", trainable=trainable, **options)
         head(x)
-
-        @tf.function
-        def loss(x, head=head):
-            return head(x, y) if form == "endpoint" else head.loss(y, x)
-
-        loss(x)
-        if trainable:
-            # Such a function makes its backward pass where a tape calls it.
-            with (
-                pytest.raises(LookupError, match="no tape recorded them"),
-                tf.GradientTape() as tape,
-            ):
-                tape.watch(x)
-                loss(x)
-        else:
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                found = loss(x)
-            assert tape.gradient(found, x) is not None
+        function = tf.function(lambda x, head=head: CALLS[call](head, x, y))
+        function(x)
+        before = [v.numpy() for v in head.variables]
+        refused = pytest.raises(LookupError, match="no tape recorded them")
+        # Such a function makes its backward pass where a tape calls it.
+        with (
+            refused if trainable else contextlib.nullcontext(),
+            tf.GradientTape() as tape,
+        ):
+            tape.watch(x)
+            found = function(x)
+        if not trainable:
+            source = head.projections[0].value if call == "embed" else x
+            assert tape.gradient(found, source) is not None
+        assert_same(head.variables, before)

@@ -177,24 +177,6 @@ def test_a_function_within_a_tape():
     assert all(np.any(results[0][i] != untouched[i]) for i in "0369")
 
 
-def test_vectors_without_a_tape_have_no_gradient():
-    """It would train the projections alone. A frozen layer has a gradient."""
-    layer = make("narrow", optimizer="sgd")
-    function = tf.function(lambda: layer.embed(CLASSES))
-    function()
-    with (
-        tf.GradientTape(),
-        pytest.raises(LookupError, match="no tape recorded them"),
-    ):
-        function()
-    layer.trainable = False
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(layer(CLASSES, embed=True))
-    before = own_variables(layer)
-    assert tape.gradient(total, layer.projections[0].value) is not None
-    assert_same(own_variables(layer), before)
-
-
 @pytest.mark.parametrize("stochastic_rounding", [False, True])
 def test_bfloat16(stochastic_rounding):
     layer = make(
