@@ -5,7 +5,12 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support.pairs import all_pairs
+from tests.support.random_calls import ON_CODES, valid_call
+from tests.support.training import assert_same
 from tf_hsm.runtime import quantized_rows
+
+MODES = ["int8", "int4"]
 
 TREES = {
     "two levels": tf_hsm.Tree.two_level(500),
@@ -13,28 +18,6 @@ TREES = {
     "flat": tf_hsm.Tree.flat(70),
     "huffman": tf_hsm.Tree.huffman(1 / np.arange(1, 200)),
     "pinned": tf_hsm.Tree.balanced(100, 2).pin(),
-}
-ANSWERS = {
-    "log_probs": lambda w, b, x, tree: [
-        tf_hsm.hierarchical_softmax_log_probs(w, b, x, tree)
-    ],
-    "log_prob": lambda w, b, x, tree: [
-        tf_hsm.hierarchical_softmax_log_prob(
-            w, b, np.tile(np.arange(9), [len(x), 1]), x, tree
-        )
-    ],
-    "top_k": lambda w, b, x, tree: tf_hsm.hierarchical_softmax_top_k(
-        w, b, x, tree, 7
-    ),
-    "beam": lambda w, b, x, tree: tf_hsm.hierarchical_softmax_top_k(
-        w, b, x, tree, 3, beam_width=4
-    ),
-    "allowed": lambda w, b, x, tree: tf_hsm.hierarchical_softmax_top_k(
-        w, b, x, tree, 3, allowed=[1, 5, 40, 60], renormalize=True
-    ),
-    "sample": lambda w, b, x, tree: [
-        tf_hsm.hierarchical_softmax_sample(w, b, x, tree, 9, seed=3)
-    ],
 }
 
 
@@ -65,7 +48,7 @@ def expected_numbers(weights, mode):
     return out
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 129, 300])
 def test_the_numbers_of_the_rows(mode, width):
     weights, _, _ = drawn(TREES["flat"], width)
@@ -86,38 +69,32 @@ def test_the_numbers_of_the_rows(mode, width):
         assert (error <= bound * (1 + 1e-5)).all()
 
 
-@pytest.mark.parametrize("width", [3, 17, 65, 300])
-@pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-def test_answers_have_the_bits_of_float_rows(mode, name, width):
-    tree = TREES[name]
-    weights, biases, inputs = drawn(tree, width)
-    rows = tf_hsm.quantize_rows(weights, mode)
-    floats = tf.Variable(rows.numpy())
-    answers = [*ANSWERS.values()]
-    if not tree.pinned:
-        answers.append(lambda *given: tf_hsm.label_tree_top_k(*given, 5))
-    for answer in answers:
-        for found, expected in zip(
-            answer(rows, biases, inputs, tree),
-            answer(floats, biases, inputs, tree),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-def test_log_probabilities_stay_within_the_bound(mode):
-    """An error e of each logit moves a log-softmax by at most 2 e a group."""
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 200)
-    rows = tf_hsm.quantize_rows(weights, mode)
-    errors = abs(inputs) @ abs(rows.numpy() - weights).T
-    found = tf_hsm.hierarchical_softmax_log_probs(rows, biases, inputs, tree)
-    exact = tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, tree)
-    bound = 2 * tree.depth * errors.max(axis=1, keepdims=True)
-    assert (abs(found - exact).numpy() <= bound + 1e-4).all()
-    assert abs(found - exact).numpy().max() > 0
+@pytest.mark.parametrize(
+    "op, name, width, mode, scale",
+    all_pairs(
+        ON_CODES,
+        ["two_level_30", "flat_70", "pinned_40", "wide_2100", "forest_33"],
+        [0, 3, 17, 65, 300],
+        MODES,
+        [None, 0, -0.0, -1, 1e-45, 3e38, -3e38, np.inf, -np.inf, np.nan],
+    ),
+)
+def test_answers_have_the_bits_of_float_rows(op, name, width, mode, scale):
+    """Whatever some of the scales are, or all, and the options."""
+    for seed, some in enumerate([slice(3, 9), slice(None)] * 2):
+        rng = np.random.default_rng(seed)
+        call = valid_call(op, True, rng, np.float32, name, (5,), width, mode)
+        codes, scales = (call.arguments[n][0] for n in ("weights", "scales"))
+        scales = np.array(scales)
+        if scale is not None:
+            scales[some] = scale
+        call.arguments["scales"] = [scales]
+        found = call.run()
+        rows = map(tf.Variable, (codes, scales))
+        with np.errstate(over="ignore", invalid="ignore"):
+            floats = tf_hsm.QuantizedRows(*rows, width).numpy()
+        call.arguments.update(weights=[floats], scales=[])
+        assert_same(found, call.run())
 
 
 def test_graphs_and_kinds_of_weights():
@@ -135,18 +112,10 @@ def test_graphs_and_kinds_of_weights():
     assert bits.numpy().dtype == np.float32
 
 
-def test_training_is_refused():
+def test_there_is_no_gradient():
     tree = TREES["two levels"]
     weights, biases, inputs = drawn(tree, 16)
-    rows, labels = tf_hsm.quantize_rows(weights), np.zeros(5, int)
-    given, sgd = (inputs, tree), tf_hsm.optimizers.SGD(0.1)
-    for function, arguments in (
-        (tf_hsm.hierarchical_softmax_loss, (labels, *given)),
-        (tf_hsm.label_tree_loss, (labels[:, None], *given)),
-        (tf_hsm.hierarchical_softmax_train_step, (labels, *given, sgd)),
-    ):
-        with pytest.raises(TypeError, match="the weights as floats"):
-            function(rows, biases, *arguments)
+    rows = tf_hsm.quantize_rows(weights)
     inputs = tf.Variable(inputs)
     with tf.GradientTape() as tape:
         found = tf_hsm.hierarchical_softmax_log_probs(
@@ -156,7 +125,7 @@ def test_training_is_refused():
         tape.gradient(found, inputs)
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("width", [9, 10])
 def test_inputs_have_the_width_of_the_rows(mode, width):
     """Two codes in a byte do not tell whether the last one counts."""
@@ -187,7 +156,7 @@ def test_a_checkpoint_holds_them(tmp_path):
     np.testing.assert_array_equal(others.numpy(), rows.numpy())
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("shape", [(0, 7), (5, 0)])
 def test_no_rows_and_no_width(mode, shape):
     rows = tf_hsm.quantize_rows(np.zeros(shape, "float32"), mode)
@@ -195,8 +164,7 @@ def test_no_rows_and_no_width(mode, shape):
 
 
 def test_bad_arguments():
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 100)
+    weights, _, _ = drawn(TREES["two levels"], 100)
     infinite = np.where(weights == weights[2, 3], np.inf, weights)
     rows, quantize = tf_hsm.quantize_rows(weights, "int4"), tf_hsm.quantize_rows
     fixed = tf.zeros([3, 4], tf.int8)
@@ -213,23 +181,3 @@ def test_bad_arguments():
     ):
         with pytest.raises(error, match=match):
             call()
-
-    def top(codes=rows.codes, scales=rows.scales, biases=biases, x=inputs):
-        bad = tf_hsm.QuantizedRows(codes, scales, x.shape[-1])
-        return tf_hsm.hierarchical_softmax_top_k(bad, biases, x, tree, 1)
-
-    errors = (tf.errors.InvalidArgumentError, ValueError)
-    assert top().classes.shape == (5, 1)
-    for wrong in (
-        {"x": inputs[:, :97]},
-        {"x": tf.concat([inputs, inputs], 1)},
-        {"scales": tf.Variable(tf.ones([rows.shape[0], 3]))},
-        {"scales": tf.Variable(tf.ones([rows.shape[0]]))},
-        {"scales": tf.Variable(tf.ones([5, 2]))},
-        {"scales": tf.Variable(tf.ones([rows.shape[0], 2], tf.float64))},
-        {"codes": tf.Variable(rows.codes[:5])},
-        {"codes": tf.Variable(tf.cast(rows.codes, tf.int16))},
-        {"biases": tf.Variable(tf.cast(biases, tf.float64))},
-    ):
-        with pytest.raises(errors):
-            top(**wrong)

@@ -143,6 +143,9 @@ WRONG_TYPES = {
         ({"label_smoothing": wrong}, r"label_smoothing must be .*\[0, 1\]")
         for wrong in ("much", None)
     ],
+    "loss label_tree_loss train_step": [
+        ({"weights": tf_hsm.quantize_rows}, "the weights as floats")
+    ],
     STEPS: [
         ({argument: convert}, f"{argument} must be a variable")
         for convert in (lambda v: v.read_value(), lambda v: v.numpy())
@@ -264,10 +267,6 @@ INVALID_ARGUMENTS = {
             )
             for row in (-1, ROWS, 2**40)
         ),
-        (prior(lambda p: p[:-1]), r"smoothing_prior.*\[9\], but has \[8\]"),
-        (prior(lambda p: np.append(p, 1)), r"prior.*\[9\], but has \[10\]"),
-        (prior(lambda p: p[:, None]), r"prior.*\[9\], but has \[9,1\]"),
-        (prior(lambda p: 0.5), r"smoothing_prior.*\[9\], but has \[\]"),
         (prior(at(0, np.nan)), r"smoothing_prior\[0\] = nan is outside"),
         (prior(at(2, 1.5)), r"smoothing_prior\[2\] = 1.50* is outside"),
         (
@@ -405,6 +404,12 @@ INVALID_ARGUMENTS = {
 }
 # Graphs know the shapes too: these are not even traced.
 WRONG_SHAPES = {
+    SMOOTHED: [
+        (prior(lambda p: p[:-1]), r"smoothing_prior.*\[9\], but has \[8\]"),
+        (prior(lambda p: np.append(p, 1)), r"prior.*\[9\], but has \[10\]"),
+        (prior(lambda p: p[:, None]), r"prior.*\[9\], but has \[9,1\]"),
+        (prior(lambda p: 0.5), r"smoothing_prior.*\[9\], but has \[\]"),
+    ],
     "loss train_step": [
         ({"weights": part, "biases": part}, "row_groups .*for this tree"),
         ({"labels": part}, "inputs"),

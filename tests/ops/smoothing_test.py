@@ -13,7 +13,7 @@ import tf_hsm
 from tests.support import oracle
 from tests.support.evaluation import dense, evaluate
 from tests.support.references import build
-from tests.support.training import assert_near, in_place, variables_of
+from tests.support.training import in_place, variables_of
 from tests.support.update_rules import built
 
 loss = tf_hsm.hierarchical_softmax_loss
@@ -28,16 +28,6 @@ def losses_of(problem, tree, prior, share=0.25):
     return smoothed(prior, share)(
         problem.weights, problem.biases, problem.labels, problem.inputs, tree
     ).numpy()
-
-
-@pytest.mark.parametrize("name", ["huffman_2ary", "random", "one_huge_group"])
-def test_even_shares_are_no_prior(name):
-    tree = build(name)
-    problem = oracle.random_problem(tree, 20, 5, np.float32)
-    even = 1 / np.diff(tree.group_offsets)[tree.row_groups]
-    assert_near(
-        losses_of(problem, tree, even), losses_of(problem, tree, None), 1e-5
-    )
 
 
 @pytest.mark.parametrize("name", ["huffman_2ary", "random", "only_children"])
@@ -121,14 +111,6 @@ def test_kinds_of_arrays():
         tf.Variable(prior),
     ):
         np.testing.assert_array_equal(losses_of(problem, tree, given), want)
-
-
-def test_a_wrong_shape_is_seen_where_a_graph_is_traced():
-    tree = build("random")
-    problem = oracle.random_problem(tree, 4, 3, np.float32)
-    wrong = smoothed(np.ones(tree.num_rows - 1))
-    with pytest.raises(ValueError, match="115 and 116"):
-        evaluate(wrong, tree, problem, graph=True)
 
 
 def test_groups_beside_the_paths_are_not_looked_at():

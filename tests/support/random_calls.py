@@ -24,6 +24,8 @@ INFERENCE = (
     "sample",
     "class_log_probs",
 )
+# What answers on weights of 8 and 4 bits.
+ON_CODES = [op for op in INFERENCE if op != "log_probs_grad"]
 LOSSES = ("loss", "loss_grad", "label_tree_loss")
 # Ops that take the state of a loss.
 FROM_STATE = ("loss_grad", "loss_step")
@@ -182,7 +184,7 @@ def valid_call(
         is_given = tree.num_roots > 1 or rng.integers(2)
         add(root_log_probs=[starts] if is_given else [], scales=[])
         _add_inference(call, rng, tree, arrays, batch, accumulator)
-        can_be_quantized = on_variables and op != "log_probs_grad"
+        can_be_quantized = on_variables and op in ON_CODES
         if is_any_dtype and can_be_quantized and dtype == np.float32:
             mode = [None, "int8", "int4"][rng.integers(3)]
         if mode is not None:
