@@ -10,7 +10,14 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import oracle
 from tests.support.op_calls import PARAMETERS
-from tests.support.random_calls import INFERENCE, RULES, STEPS, small_call
+from tests.support.random_calls import (
+    FROM_STATE,
+    INFERENCE,
+    ON_CODES,
+    RULES,
+    STEPS,
+    small_call,
+)
 from tests.support.training import assert_same
 
 # A handle that is no variable's is not found, or is of another type.
@@ -35,7 +42,7 @@ KINDS = {
 @functools.cache
 def call_of(op):
     """A call for Adam, with biases if the op takes any, or on codes."""
-    mode = "int8" if op in INFERENCE and op != "log_probs_grad" else None
+    mode = "int8" if op in ON_CODES else None
     for seed in itertools.count():
         call = small_call(op, on_variables=True, seed=seed, mode=mode)
         has_variables = all(
@@ -204,15 +211,17 @@ def test_other_shapes_of_numbers(op, name, shape):
         tf.function(lambda: [call.run(held, given)]).get_concrete_function()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 0.0, 1e300])
-def test_any_hyperparameter(value):
-    """No number of them crashes; only touched rows can be harmed."""
-    call = call_of("train_step")
-    for at in range(4):
-        hyperparameters = np.array([0.1, 0.9, 0.99, 1e-7])
-        hyperparameters[at] = value
-        given = {**call.tensors(), "hyperparameters": [hyperparameters]}
-        assert np.isfinite(call.run(call.variables(), given).loss).all()
+@pytest.mark.parametrize("op", FROM_STATE)
+def test_states_of_something_else(op):
+    """Another loss's, two, or none; `check_states` has what errors say."""
+    (state,) = call_of(op).arguments["state"]
+    other = small_call("loss_grad", "binary_12", on_variables=True)
+    for wrong in (
+        other.arguments["state"][0],
+        tf.stack([state] * 2),
+        tf.raw_ops.OptionalNone(),
+    ):
+        check_fails(op, "state must", state=[wrong])
 
 
 def test_nan_stays_in_the_rows_that_its_example_touches():

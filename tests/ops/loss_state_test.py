@@ -1,19 +1,33 @@
-"""What a loss keeps for its gradient, wherever that is asked for.
+"""What a loss keeps for its gradient and for steps, wherever they are made.
 
 It is a variant: TensorFlow passes it on by functions, branches and loops, but
-knows nothing of what is in it.
+knows nothing of what is in it. `conformance_test` and `steps_test` compare the
+step with other steps.
 """
 
 import pathlib
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tf_hsm.runtime.library import raw_ops
-from tf_hsm.runtime.tree_tensors import tree_tensors
+from tests.support.gpu_error_cases import check_states
+from tests.support.pairs import all_pairs
+from tests.support.places import HERE
+from tests.support.step_cases import KEPT, check_two_steps, kept_state
+from tests.support.training import (
+    assert_same,
+    kept_loss,
+    states,
+    step_from,
+    variables_of,
+    wide_problem,
+)
+from tests.support.update_rules import built
 
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 TREE = tf_hsm.Tree.balanced(90, [30, 3])
 BATCH, WIDTH = 12, 7
 
@@ -146,41 +160,6 @@ def test_a_loop_keeps_the_states_apart(parameters, traced):
     assert_close(found, [dw, db, dx])
 
 
-def test_recomputed(parameters):
-    """tf.recompute_grad runs the loss again, and drops the first state."""
-    labels, inputs = batch(0)
-    is_variable = isinstance(parameters[0], tf.Variable)
-
-    @tf.recompute_grad
-    def loss(x, *tensors):
-        return total(tensors or parameters, labels, x)
-
-    def function(x):
-        return 3 * loss(x, *([] if is_variable else parameters))
-
-    expected = gradients(
-        lambda x: 3 * total(parameters, labels, x), parameters, inputs
-    )
-    for way in (function, tf.function(function)):
-        assert_close(gradients(way, parameters, inputs), expected)
-
-
-def test_a_persistent_tape_asks_twice(parameters):
-    labels, inputs = batch(0)
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(parameters)
-        value = total(parameters, labels, inputs)
-        doubled = 2 * value
-    once = [tf.convert_to_tensor(g) for g in tape.gradient(value, parameters)]
-    again = [tf.convert_to_tensor(g) for g in tape.gradient(value, parameters)]
-    twice = [
-        tf.convert_to_tensor(g) for g in tape.gradient(doubled, parameters)
-    ]
-    for one, same, double in zip(once, again, twice, strict=True):
-        np.testing.assert_array_equal(one, same)
-        np.testing.assert_array_equal(2 * one, double)
-
-
 @pytest.mark.parametrize("with_pfor", [True, False])
 def test_jacobian(parameters, with_pfor):
     """One state for a gradient per loss."""
@@ -232,23 +211,10 @@ def test_constants_are_not_folded(parameters):
         assert_close(function(), expected)
 
 
-def state_of(**attributes):
-    labels, inputs = batch(0)
-    return raw_ops.tf_hsm_loss(
-        weights=tf.zeros([TREE.num_rows, WIDTH]),
-        biases=[],
-        labels=labels,
-        inputs=inputs,
-        **tree_tensors(TREE)._asdict(),
-        smoothing_prior=[],
-        Taccumulator=tf.float32,
-        **attributes,
-    ).state
-
-
 def test_it_is_a_scalar_that_cannot_be_stored():
     """No file or graph can hold one: what a gradient reads was made here."""
-    state = state_of()
+    weights = [tf.Variable(tf.zeros([TREE.num_rows, WIDTH]))]
+    state = kept_loss(weights, *batch(0), TREE).state
     assert state.dtype == tf.variant and state.shape == []
     written = tf.io.serialize_tensor(state)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot parse"):
@@ -278,3 +244,36 @@ def test_it_is_released_with_the_tape():
         held = [record() for _ in range(10)]
     assert len(held) == 10
     assert resident_bytes() - before < 200e6
+
+
+@pytest.mark.parametrize("name, dtype", all_pairs(list(KEPT), DTYPES))
+def test_parameters_that_have_moved(name, dtype):
+    """The step is that of the present ones, to the bit."""
+    tree, shape, _ = KEPT[name]
+    problem = wide_problem(tree, shape, dtype)
+    found = []
+    for before, moved in [(1, False), (0.5, True), (0.5, False)]:
+        variables = variables_of(problem, dtype)
+        present = [v.numpy() for v in variables]
+        for v in variables:
+            v.assign(v * before)
+        state = kept_state(name, variables, problem)
+        for v, value in zip(variables, present, strict=True):
+            v.assign(value)
+        optimizer = built("adagrad", variables)
+        step_from(state, variables, problem.upstream, optimizer, moved=moved)
+        found.append(states(optimizer, variables))
+    assert_same(found[0], found[1])
+    assert (found[1][0][0] != found[2][0][0]).any()
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_state_serves_two_steps(name):
+    check_two_steps(HERE, name)
+
+
+@pytest.mark.parametrize(
+    "name, dtype", all_pairs(["random", "two_level_7"], DTYPES)
+)
+def test_states_of_other_losses(name, dtype):
+    check_states(HERE, name, dtype)

@@ -156,103 +156,66 @@ def check_broken_trees(
         place.run(lambda: raw_op(**given, **arrays)[0])
 
 
-# Arguments of check_broken_trees. The forest has twelve trees, the first of 6
-# groups and 55 rows.
+# The forest has twelve trees, the first of 6 groups and 55 rows.
 _PINNED, _FOREST = "pinned binary_37", "below three_levels"
-BROKEN_TREES = [
-    ("loss", "group_offsets", 1, 99, r"group_offsets\[1\] = 99 is outside"),
-    ("loss", "group_offsets", 1, 0, r"group_offsets\[1\] = 0 is outside"),
-    ("loss", "group_parents", 0, 5, r"group_parents\[0\] = 5, but"),
-    ("loss", "group_parents", 1, 2**40, r"parents\[1\] = 1099511627776 is"),
-    (
-        "loss",
-        "group_parents",
-        1,
-        -1,
-        r"parents\[1\] = -1 is root number 2, but",
-    ),
-    ("loss", "row_groups", -1, 77, r"row_groups\[\d+\] = 77, but group"),
-    ("loss", "class_rows", 2, -5, r"class_rows\[2\] = -5 is outside"),
-    ("loss", "class_rows", 2, 2**40, r"rows\[2\] = 1099511627776 is outside"),
-    ("loss", "class_ranks", 2, 2**40, r"ranks\[2\] = 1099511627776 is outside"),
-    ("loss", "class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
-    (
-        *("loss", "group_parents", 7, 3),
-        r"group_parents\[7\] = 3 is outside \[55, 60\), the rows of its tree",
-        _FOREST,
-    ),
-    (
-        *("loss", "group_parents", 6, 54),
-        "has 11 times the -1 of a root, but .* are those of 12 trees",
-        _FOREST,
-    ),
-    (
-        *("loss", "group_parents", 8, -1),
-        r"group_parents\[9\] = 57 is outside \[70, 80\)",
-        _FOREST,
-    ),
-    # Trees in the reverse order.
-    (
-        *("loss", "class_ranks", slice(None), 239 - build(_FOREST).class_ranks),
-        r"class_ranks is not the .*, below group_parents\[\d+\] = -1",
-        _FOREST,
-    ),
-    # Labels that are rows: an inner row behind another subtree; two groups
-    # below one row.
-    (
-        *("loss", "class_ranks", [0, -1]),
-        build("two_level_7").row_ranks[[-1, 0]],
-        "class_ranks is not the depth-first order of this tree's rows",
-        *("two_level_7", True),
-    ),
-    (
-        *("loss", "group_parents", 2, 0),
-        r"depth-first order of this tree's rows, below group_parents\[2\] = 0",
-        *("two_level_7", True),
-    ),
-    ("log_probs", "group_offsets", 0, 1, r"group_offsets\[0\] = 1 is outside"),
-    (
-        "log_probs",
-        "group_offsets",
-        1,
-        99,
-        r"group_offsets\[1\] = 99 is outside",
-    ),
-    ("log_probs", "group_offsets", -1, 9, r"group_offsets\[\d\] = 9 "),
-    ("log_probs", "row_below", 0, 77, r"row_below\[0\] = 77 is neither"),
-    (
-        "log_probs",
-        "row_below",
-        0,
-        -(2**40),
-        r"\[0\] = -1099511627776 is neither",
-    ),
-    (
-        "log_probs",
-        "row_below",
-        -1,
-        -1,
-        r"row_below\[\d+\] = -1 is a second leaf",
-    ),
-    *[
+# For an op and an array, the other arguments of check_broken_trees.
+BROKEN_TREES = {
+    ("loss", "group_offsets"): [
+        (1, 99, r"group_offsets\[1\] = 99 is outside"),
+        (1, 0, r"group_offsets\[1\] = 0 is outside"),
+        (1, 3, r"\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned", _PINNED),
+    ],
+    ("loss", "group_parents"): [
+        (0, 5, r"group_parents\[0\] = 5, but"),
+        (1, 2**40, r"parents\[1\] = 1099511627776 is"),
+        (1, -1, r"parents\[1\] = -1 is root number 2, but"),
+        (7, 3, r"\[7\] = 3 is outside \[55, 60\), the rows of its", _FOREST),
+        (6, 54, "has 11 times the -1 of a root, but .* of 12 trees", _FOREST),
+        (8, -1, r"group_parents\[9\] = 57 is outside \[70, 80\)", _FOREST),
+        # Two groups below one row, where labels are rows.
+        (2, 0, r"rows, below group_parents\[2\] = 0", "two_level_7", True),
+    ],
+    ("loss", "row_groups"): [(-1, 77, r"row_groups\[\d+\] = 77, but group")],
+    ("loss", "class_rows"): [
+        (2, -5, r"class_rows\[2\] = -5 is outside"),
+        (2, 2**40, r"rows\[2\] = 1099511627776 is outside"),
+    ],
+    ("loss", "class_ranks"): [
+        (2, 2**40, r"ranks\[2\] = 1099511627776 is outside"),
+        (2, 0, r"class_ranks\[2\] = 0 is another class's"),
         (
-            *(op, "group_offsets", 1, 3),
-            r"offsets\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned",
-            _PINNED,
-        )
-        for op in ("loss", "log_probs")
+            slice(None),
+            239 - build(_FOREST).class_ranks,  # trees in the reverse order
+            r"class_ranks is not the .*, below group_parents\[\d+\] = -1",
+            _FOREST,
+        ),
+        (
+            [0, -1],
+            # An inner row behind another subtree, where labels are rows.
+            build("two_level_7").row_ranks[[-1, 0]],
+            "class_ranks is not the depth-first order of this tree's rows",
+            *("two_level_7", True),
+        ),
     ],
-    *[
-        ("log_probs", "root_groups", index, value, message, _FOREST)
-        for index, value, message in (
-            (0, 1, r"root_groups\[0\] = 1 is outside"),
-            (2, 6, r"root_groups\[2\] = 6 is outside"),
-            (-1, 99, r"root_groups\[11\] = 99 is outside"),
-            (1, 7, "row_below: no row has group 6 below"),
-            (1, 5, r"root_groups\[1\] = 5"),
-        )
+    ("log_probs", "group_offsets"): [
+        (0, 1, r"group_offsets\[0\] = 1 is outside"),
+        (1, 99, r"group_offsets\[1\] = 99 is outside"),
+        (-1, 9, r"group_offsets\[\d\] = 9 "),
+        (1, 3, r"\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned", _PINNED),
     ],
-]
+    ("log_probs", "row_below"): [
+        (0, 77, r"row_below\[0\] = 77 is neither"),
+        (0, -(2**40), r"\[0\] = -1099511627776 is neither"),
+        (-1, -1, r"row_below\[\d+\] = -1 is a second leaf"),
+    ],
+    ("log_probs", "root_groups"): [
+        (0, 1, r"root_groups\[0\] = 1 is outside", _FOREST),
+        (2, 6, r"root_groups\[2\] = 6 is outside", _FOREST),
+        (-1, 99, r"root_groups\[11\] = 99 is outside", _FOREST),
+        (1, 7, "row_below: no row has group 6 below", _FOREST),
+        (1, 5, r"root_groups\[1\] = 5", _FOREST),
+    ],
+}
 
 
 def check_states(place, name, dtype):
@@ -301,25 +264,15 @@ def check_states(place, name, dtype):
         np.testing.assert_array_equal(
             2 * values[normal], getattr(double, name).numpy()[normal]
         )
+    shape = r"but comes from a loss with \w+ weights of shape \[\d+,9\]"
+    other = r"must come from a loss with \w+ weights"
     for message, call in (
-        (
-            r"but comes from a loss with \w+ weights of shape \[\d+,9\]",
-            lambda: gradients(state(), of=wider),
-        ),
-        (
-            r"must come from a loss with \w+ weights",
-            lambda: gradients(state(), dtype=other_dtype),
-        ),
+        (shape, lambda: gradients(state(), of=wider)),
+        (other, lambda: gradients(state(), dtype=other_dtype)),
         ("without biases, but", lambda: gradients(state(), biases=False)),
-        (
-            "loss_grads must have the shape of labels",
-            lambda: gradients(state(examples=35)),
-        ),
+        ("loss_grads must have the", lambda: gradients(state(examples=35))),
         ("but is empty", lambda: gradients(state(with_gradients=False))),
-        (
-            "a variant of the type",
-            lambda: gradients(tf.raw_ops.OptionalNone()),
-        ),
+        ("variant of the type", lambda: gradients(tf.raw_ops.OptionalNone())),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             place.run(call)

@@ -55,32 +55,32 @@ def cases(check, marks=(), in_pairs=False, **columns):
 
 def _errors():
     """Cases of refused trees, and checks that take only a place."""
-    names = "op", "array", "index", "value", "message", "name", "nodes"
+    names = "index", "value", "message", "name", "nodes"
+    broken = [
+        {"op": op, "array": array, **dict(zip(names, row, strict=False))}
+        for (op, array), rows in errors.BROKEN_TREES.items()
+        for row in rows
+    ]
+    checks = (
+        gpu_cases.check_trees_are_told_apart,
+        gpu_cases.check_two_threads,
+        gpu_cases.check_pinned_or_not,
+        step_cases.check_a_step_keeps_what_was_read,
+        step_cases.check_infinities,
+        errors.check_rules_of_cpus,
+        errors.check_refusals,
+        answers.check_nan,
+        answers.check_forged_paths,
+        answers.check_one_root,
+    )
     return [
-        *[
-            pytest.param(
-                errors.check_broken_trees,
-                dict(zip(names, row, strict=False)),
-                id=f"broken_trees-{i}",
-            )
-            for i, row in enumerate(errors.BROKEN_TREES)
-        ],
-        *[
-            each
-            for check in (
-                gpu_cases.check_trees_are_told_apart,
-                gpu_cases.check_two_threads,
-                gpu_cases.check_pinned_or_not,
-                step_cases.check_a_step_keeps_what_was_read,
-                step_cases.check_infinities,
-                errors.check_rules_of_cpus,
-                errors.check_refusals,
-                answers.check_nan,
-                answers.check_forged_paths,
-                answers.check_one_root,
-            )
-            for each in cases(check)
-        ],
+        pytest.param(check, options, id=f"{check.__name__}-{i}")
+        for i, (check, options) in enumerate(
+            [
+                *((errors.check_broken_trees, options) for options in broken),
+                *((check, {}) for check in checks),
+            ]
+        )
     ]
 
 

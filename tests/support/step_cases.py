@@ -1,6 +1,6 @@
 """What training steps must do, at a place where their kernels run.
 
-`conformance_test` and `loss_step_test` have cases for CPUs, and `gpu_suite` has
+`conformance_test` and `loss_state_test` have cases for CPUs, and `gpu_suite` has
 those for GPUs.
 """
 
