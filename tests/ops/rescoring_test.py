@@ -8,7 +8,6 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import (
-    forests,
     inference_reference,
     label_tree_reference,
     oracle,
@@ -27,6 +26,7 @@ TREES = {
     "deep": tf_hsm.Tree.huffman(2.0 ** np.arange(20)),
     "pinned": tf_hsm.Tree.huffman(1 / np.arange(1, 50)).pin(),
     "one class": tf_hsm.Tree.two_level(1),
+    "forest": references.build("below huffman_3"),
 }
 KINDS = ["softmax", "sigmoids"]
 MODES = ["int8", "int4"]
@@ -34,7 +34,7 @@ CASES = [
     (name, kind)
     for name in TREES
     for kind in KINDS
-    if kind == "softmax" or not TREES[name].pinned
+    if kind == "softmax" or name not in ("pinned", "forest")
 ]
 
 
@@ -95,11 +95,12 @@ class Model:
         Returns:
             Which answers are certain, `[B]`.
         """
-        options = {"allowed": allowed} if allowed else {}
-        if cap is not None:
-            options["logit_soft_cap"] = cap
-        if starts is not None:
-            options["root_log_probs"] = starts
+        options = {
+            "allowed": allowed,
+            "logit_soft_cap": cap,
+            "root_log_probs": starts,
+        }
+        options = {k: v for k, v in options.items() if v is not None}
         found = self.top(k, rescore, **options)
         assert found.certain.dtype == tf.bool
         exact = self.log_probs(self.weights, cap, starts)
@@ -165,15 +166,21 @@ def error_bound(tree, weights, decoded, x, kind):
     "case, mode, as_array", all_pairs(CASES, MODES, [False, True])
 )
 def test_certain_answers_are_right(case, mode, as_array):
+    """With log-probabilities of roots too, or a soft cap and no biases."""
     name, kind = case
     tree = TREES[name]
     found = []
     for width, seed in ((3, 1), (65, 2)):
         options = {"mode": mode, "kind": kind, "as_array": as_array}
-        model = drawn(tree, width, seed, **options)
+        model, options = drawn(tree, width, seed, **options), {}
+        if name == "forest" and seed == 1:
+            options["starts"] = references.random_starts(tree, 40, np.float32)
+            options["starts"][0, 1:] = -np.inf
+        elif (name, kind, seed) == ("flat", "softmax", 1):
+            model.biases, options["cap"] = None, 3.0
         for k, rescore in ((1, 1), (1, 5), (3, 3), (3, 20), (2, 10**6)):
             if k <= tree.num_classes:
-                certain = model.check(k, rescore)
+                certain = model.check(k, rescore, **options)
                 assert rescore < tree.num_classes or certain.all()
                 found.append(certain)
     found = np.concatenate(found)
@@ -253,20 +260,6 @@ def test_equal_log_probabilities_are_in_order_of_the_classes():
 
 
 @pytest.mark.parametrize("as_array", [False, True])
-def test_forests(as_array):
-    tree = tf_hsm.Tree.huffman(range(1, 49), branching=3)
-    forest = forests.cut(tree, forests.some_rows(tree, 1)).forest
-    assert forest.num_roots > 1
-    rng = np.random.default_rng(1)
-    starts = np.log(rng.dirichlet(np.ones(forest.num_roots), 40))
-    starts[0, 1:] = -np.inf
-    model = drawn(forest, as_array=as_array)
-    certain = model.check(2, 6, starts=starts.astype("float32"))
-    assert 0 < certain.mean() < 1
-    model.check(2, 6)
-
-
-@pytest.mark.parametrize("as_array", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_allowed_classes(kind, as_array):
     model = drawn(TREES["two levels"], kind=kind, as_array=as_array)
@@ -278,13 +271,6 @@ def test_allowed_classes(kind, as_array):
     assert (np.sort(few.classes.numpy())[:, :1] == -1).all()
     assert (few.classes.numpy()[:, 2] == -1).all()
     assert np.isneginf(few.log_probs.numpy()[:, 2]).all()
-
-
-def test_soft_caps_and_no_biases():
-    for as_array in (False, True):
-        model = drawn(TREES["flat"], as_array=as_array)
-        model.biases = None
-        assert model.check(2, 9, cap=3.0).any()
 
 
 @pytest.mark.parametrize("name", ["two levels", "pinned"])
@@ -353,17 +339,6 @@ def test_subnormal_scales(mode):
     np.testing.assert_array_equal(classes[certain], best[certain])
 
 
-def other_codes(rows, mode, way, folder):
-    """Gives rows the codes of other weights, behind the back of `keep`."""
-    other = tf_hsm.quantize_rows(np.roll(rows.numpy(), 5, 0), mode)
-    if way == "assign":
-        rows.codes.assign(other.codes)
-        rows.scales.assign(other.scales)
-    elif way == "checkpoint":
-        path = tf.train.Checkpoint(rows=other).write(str(folder / "other"))
-        tf.train.Checkpoint(rows=rows).read(path).assert_consumed()
-
-
 @pytest.mark.parametrize(
     "way, kind, mode, as_array",
     all_pairs(
@@ -373,9 +348,11 @@ def other_codes(rows, mode, way, folder):
 def test_nothing_is_certain_with_other_codes(
     way, kind, mode, as_array, tmp_path
 ):
+    """Behind the back of `keep`, or of a graph."""
     options = {"mode": mode, "kind": kind, "as_array": as_array}
     model = drawn(TREES["two levels"], spread=2, **options)
     rows, changed = model.rows, np.roll(model.weights, 5, 0)
+    other = tf_hsm.quantize_rows(changed, mode)
     asked = tf.function(lambda x: model.top(1, 20, x).certain)
     # All classes make even int4 certain.
     assert model.top(1, 90).certain.numpy().all()
@@ -387,8 +364,12 @@ def test_nothing_is_certain_with_other_codes(
         model.originals.assign(changed)
     elif way == "graph":
         rows.assign(changed)
+    elif way == "assign":
+        rows.codes.assign(other.codes)
+        rows.scales.assign(other.scales)
     else:
-        other_codes(rows, mode, way, tmp_path)
+        path = tf.train.Checkpoint(rows=other).write(str(tmp_path / "other"))
+        tf.train.Checkpoint(rows=rows).read(path).assert_consumed()
     assert not asked(model.inputs).numpy().any()
     if way != "graph":
         assert not model.top(1, 90).certain.numpy().any()
@@ -431,24 +412,26 @@ def test_bad_originals():
 
 def test_bad_arguments():
     model = drawn(TREES["two levels"])
-    for error, match, k, rescore, options in (
-        (ValueError, "rescore = 3 is below k = 4", 4, 3, {}),
-        (TypeError, "must be an integer", 2, 4.0, {}),
-        (TypeError, "must be an integer", 2, True, {}),
-        (TypeError, "must be an integer", tf.constant(2), 4, {}),
-        (ValueError, r"k = 0 is outside \[1, 90\]", 0, 100, {}),
-        (ValueError, r"k = 91 is outside \[1, 90\]", 91, 100, {}),
-        (ValueError, "beam_width", 2, 4, {"beam_width": 3}),
-        (ValueError, "return_pruned", 2, 4, {"return_pruned": True}),
-        (ValueError, "threshold", 2, 4, {"threshold": 0.1}),
-        (ValueError, "bounds", 2, 4, {"bounds": np.zeros(40)}),
-        (
-            *(ValueError, "renormalize", 2, 4),
-            {"allowed": [1, 2], "renormalize": True},
-        ),
+    for error, match, k, rescore in (
+        (ValueError, "rescore = 3 is below k = 4", 4, 3),
+        (TypeError, "must be an integer", 2, 4.0),
+        (TypeError, "must be an integer", 2, True),
+        (TypeError, "must be an integer", tf.constant(2), 4),
+        (ValueError, r"k = 0 is outside \[1, 90\]", 0, 100),
+        (ValueError, r"k = 91 is outside \[1, 90\]", 91, 100),
     ):
         with pytest.raises(error, match=match):
-            model.top(k, rescore, **options)
+            model.top(k, rescore)
+    for option, value in {
+        "beam_width": 3,
+        "return_pruned": True,
+        "threshold": 0.1,
+        "bounds": np.zeros(40),
+        "renormalize": True,
+    }.items():
+        allowed = {"allowed": [1, 2]} if option == "renormalize" else {}
+        with pytest.raises(ValueError, match=option):
+            model.top(2, 4, **{option: value}, **allowed)
     with pytest.raises(ValueError, match="needs weights in 8 or 4 bits"):
         tf_hsm.hierarchical_softmax_top_k(
             model.weights, None, model.inputs, model.tree, 2, rescore=4

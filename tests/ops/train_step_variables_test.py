@@ -1,6 +1,6 @@
 """The step in place on variables that others read, hold and write."""
 
-import threading
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -135,10 +135,7 @@ def test_two_steps_in_one_function():
 
 def test_in_control_flow():
     """In a loop and under a condition; nobody needs to take the losses."""
-    variables, others = (
-        training.variables_of(PROBLEM),
-        training.variables_of(PROBLEM),
-    )
+    variables, others = (training.variables_of(PROBLEM) for _ in range(2))
     optimizer = built("adagrad", variables)
 
     @tf.function
@@ -157,39 +154,22 @@ def test_in_control_flow():
     assert int(optimizer.iterations) == 3
 
 
-def run_threads(tasks, seconds=60):
+def run_threads(tasks):
     """Runs each task in a thread; raises the first error, or if one hangs."""
-    errors = []
-
-    def guarded(task):
-        try:
-            task()
-        except Exception as error:
-            errors.append(error)
-
-    threads = [
-        threading.Thread(target=guarded, args=[task], daemon=True)
-        for task in tasks
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(seconds)
-        assert not thread.is_alive(), "deadlock"
-    if errors:
-        raise errors[0]
+    pool = futures.ThreadPoolExecutor(len(tasks))
+    for running in [pool.submit(task) for task in tasks]:
+        running.result(timeout=60)
+    pool.shutdown()
 
 
 @pytest.mark.parametrize("biases_first", [False, True])
 def test_threads_on_one_variable(biases_first):
     """Steps, losses, reads and writes at once: no deadlock, no torn read."""
     # Locks are taken by address, which mostly follows that of creation.
+    arrays = [PROBLEM.weights, PROBLEM.biases]
+    w, b = map(tf.Variable, arrays)
     if biases_first:
-        b = tf.Variable(PROBLEM.biases)
-        w = tf.Variable(PROBLEM.weights)
-    else:
-        w = tf.Variable(PROBLEM.weights)
-        b = tf.Variable(PROBLEM.biases)
+        b, w = map(tf.Variable, arrays[::-1])
     optimizers = [built(rule, [w, b]) for rule in ("lazy_adam", "sgd")]
     before = np.mean(loss_function(w, b, *ARGUMENTS))
 
