@@ -121,30 +121,6 @@ def test_tensor_cores(name, dtype):
         assert error <= 16 * unit * np.linalg.norm(values), field
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda w, b, y, x: (w[:-1], b[:-1], y, x), "row_groups"),
-        (lambda w, b, y, x: (w, b[:-1], y, x), "biases"),
-        (lambda w, b, y, x: (w, b, y[:-1], x), "inputs"),
-        (lambda w, b, y, x: (w, b, y, x[:, :-1]), "inputs"),
-    ],
-)
-def test_shapes_that_do_not_fit(change, message):
-    """Shapes are known to the host: they are errors as on the CPU."""
-    tree = build("random")
-    problem = oracle.random_problem(tree, 5, 3, np.float32)
-    arguments = change(
-        problem.weights, problem.biases, problem.labels, problem.inputs
-    )
-    loss = tf_hsm.hierarchical_softmax_loss
-    with (
-        tf.device(GPU.device),
-        pytest.raises(tf.errors.InvalidArgumentError, match=message),
-    ):
-        loss(*arguments, tree)
-
-
 def losses_of_fit(device, in_place):
     """Trains words' classes from their embeddings, which needs no cuBLAS."""
     with tf.device(device):

@@ -40,9 +40,10 @@ def check_rules_of_cpus(place):
 
 
 def check_refusals(place):
-    """A call that only CPUs can make is refused in a sentence."""
-    wide, random = tf_hsm.Tree.two_level(1100), build("random")
-    forest = build(references.FORESTS[0])
+    """A call that only CPUs can make is refused in a sentence.
+
+    So are shapes, which the host knows, that do not fit.
+    """
     loss = tf_hsm.hierarchical_softmax_loss
     log_probs = tf_hsm.hierarchical_softmax_log_probs
     log_prob = tf_hsm.hierarchical_softmax_log_prob
@@ -54,12 +55,15 @@ def check_refusals(place):
         problem = problem.replace(weights=0 * problem.weights, biases=None)
         return *arguments_of(place, problem, tf.Variable), tree
 
+    wide = tf_hsm.Tree.two_level(1100)
     even, doubles = given(wide), given(wide, np.float64)
-    weights, biases, *at = empty = given(random, width=0)
-    none, rooted = [[0], [0]], given(forest)
+    weights, biases, *at = empty = given(build("random"), width=0)
+    narrow, other = ([[1.0, 2.0]] * 2, wide), (even[2], build("random"))
+    draw = functools.partial(sample, *given(build(references.FORESTS[0])), 3)
     unable = tf.errors.UnimplementedError
     invalid = tf.errors.InvalidArgumentError
-    for error, message, function in [
+    unfit = invalid, ValueError  # where a graph is traced
+    for error, message, *calls in [
         (unable, "beam_width = 4: th", lambda: find(*even, 2, beam_width=4)),
         (unable, "k = 1025 is above 1024", lambda: find(*even, 1025)),
         (unable, "k: .* float64 weights", lambda: find(*doubles, 2)),
@@ -70,23 +74,29 @@ def check_refusals(place):
             r"top_p = 0.97 is not reached by the 1024 most .* of input 0,",
             lambda: sample(*even, 2, top_p=0.97),
         ),
-        # Rows of no numbers.
-        (invalid, "the width 0", lambda: loss(weights, biases, [0, 0], *at)),
-        (invalid, "the width 0", lambda: log_probs(*empty)),
-        (invalid, "the width 0", lambda: log_prob(weights, biases, none, *at)),
-        (invalid, "the width 0", lambda: find(*empty, 1)),
-        (invalid, "the width 0", lambda: sample(*empty, 1, seed=0)),
-        *[
-            (
-                invalid,
-                "root_log_probs must be",
-                functools.partial(sample, *rooted, 3, seed=1, **options),
-            )
-            for options in ({}, {"top_k": 3}, {"top_p": 0.5})
-        ],
+        (
+            invalid,
+            "the width 0",  # rows of no numbers
+            lambda: loss(weights, biases, [0, 0], *at),
+            lambda: log_probs(*empty),
+            lambda: log_prob(weights, biases, [[0], [0]], *at),
+            lambda: find(*empty, 1),
+            lambda: sample(*empty, 1, seed=0),
+        ),
+        (
+            invalid,
+            "root_log_probs must be",
+            lambda: draw(seed=1),
+            lambda: draw(seed=1, top_k=3),
+            lambda: draw(seed=1, top_p=0.5),
+        ),
+        (unfit, "inputs", lambda: loss(*even[:2], [0, 0], *narrow)),
+        (unfit, "inputs", lambda: loss(*even[:2], [0], *even[2:])),
+        (unfit, "row_groups", lambda: loss(*even[:2], [0, 0], *other)),
     ]:
-        with pytest.raises(error, match=message):
-            place.run(function)
+        for call in calls:
+            with pytest.raises(error, match=message):
+                place.run(call)
 
 
 def check_bad_labels(place, dtype, label_dtype):
