@@ -6,14 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from benchmarks.fit import (
-    baskets,
-    heads,
-    measures,
-    report,
-    tasks,
-    training,
-)
+from benchmarks.fit import baskets, heads, report, tasks, training
 from tests.support.benchmarks import measure_here, run_main
 
 _INDEX = """\
@@ -48,29 +41,26 @@ def _task(is_bag=False):
 
 
 def test_table_compares_at_the_time_of_the_reference():
-    def run(head, seconds, perplexities):
-        points = zip((100, 300), seconds, perplexities, strict=True)
-        return {
+    runs = [
+        {
             "head": head,
             "seed": 0,
             "epochs": 0,
             "tree_seconds": 0.0,
             "optimum": None,
             "curve": [
-                {"steps": n, "cpu_seconds": s, "perplexity": p}
-                for n, s, p in points
+                {"steps": 100, "cpu_seconds": seconds[0], "perplexity": first},
+                {"steps": 300, "cpu_seconds": seconds[1], "perplexity": last},
             ],
         }
-
-    runs = [
-        run("dense", (4.0, 16.0), (80.0, 20.0)),
-        run("two_level", (1.0, 3.0), (90.0, 30.0)),
-        run("from_counts", (2.0, 8.0), (70.0, 25.0)),
+        for head, seconds, first, last in (
+            ("dense", (4.0, 16.0), 80.0, 20.0),
+            ("two_level", (1.0, 3.0), 90.0, 30.0),
+            ("from_counts", (2.0, 8.0), 70.0, 25.0),
+        )
     ]
     rows = report.table("words", runs, "perplexity").splitlines()
-    assert rows[2].split() == ["dense", "0.0", "53.3", "20.0", "40.0"]
-    assert rows[3].split() == ["two_level", "0.0", "10.0", "30.0", "<=30.0"]
-    assert rows[4].split() == ["from_counts", "0.0", "26.7", "25.0", "25.0"]
+    assert [row.split()[-1] for row in rows[2:5]] == ["40.0", "<=30.0", "25.0"]
 
 
 def test_baskets():
@@ -112,7 +102,7 @@ def test_answers_are_those_of_the_trained_model(name, is_bag):
     assert (of_best >= log_probs - 1e-5).all()
 
 
-def test_it_prints_tables_and_continues(tmp_path, monkeypatch, capsys):
+def test_a_second_run_makes_nothing_twice(tmp_path, monkeypatch, capsys):
     measure_here(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     arguments = (
@@ -124,6 +114,7 @@ def test_it_prints_tables_and_continues(tmp_path, monkeypatch, capsys):
         f"--results={tmp_path}",
     )
     run_main("fit", *arguments)
+    capsys.readouterr()
     first = (tmp_path / "results.json").read_text()
     runs = json.loads(first)
     assert [run["head"] for run in runs] == ["dense_counts", "from_counts"]
@@ -132,9 +123,6 @@ def test_it_prints_tables_and_continues(tmp_path, monkeypatch, capsys):
         assert [point["steps"] for point in run["curve"]] == [10, 20]
         # It begins with the frequencies of the classes.
         assert 342 < run["curve"][0]["perplexity"] < 2700
-    output = capsys.readouterr().out
-    for name in measures.NAMES:
-        assert f"\nsynthetic: {name}" in output
     run_main("fit", *arguments)
     assert (tmp_path / "results.json").read_text() == first
     assert "seed 0: " not in capsys.readouterr().out

@@ -69,7 +69,7 @@ def test_the_workloads_are_those_of_the_other_benchmarks():
         )
 
 
-def test_the_command_prints_and_writes_all_figures(tmp_path):
+def test_the_command_writes_all_figures(tmp_path):
     """It runs by its path, from a folder that has no packages."""
     path, ours = tmp_path / "figures.json", tmp_path / "gpu.txt"
     ours.write_text(OURS)
@@ -91,8 +91,4 @@ def test_the_command_prints_and_writes_all_figures(tmp_path):
     assert len(figures) == len(content["figures"]) == 8
     assert figures["ours", "forward"]["ms"] == 10
     assert figures["floor", "forward_backward"]["ms"] == 10
-    lines = result.stdout.splitlines()
-    table = {tuple(line.split()[:2]): line.split()[2:] for line in lines}
-    assert table["float32", "ours"] == ["10.0", "1.00", "40.0", "1.00"]
-    assert table["float32", "full"][2].startswith("~")
     assert "extrapolated from 30 of 32 examples" in result.stdout

@@ -31,16 +31,13 @@ def _run_once(comparison, name):
 
 
 def test_it_measures_ours_and_says_which_peers_are_not_installed(
-    monkeypatch, tmp_path, capsys
+    monkeypatch, tmp_path
 ):
     measure_here(monkeypatch)
     report = figures_of("peers", tmp_path, "--workload=tiny", "--repetitions=2")
-    output = capsys.readouterr().out
     assert report["machine"]["threads"] >= 1
-    assert "TensorFlow" in output.splitlines()[0]
     (comparison,) = report["comparisons"]
     assert comparison["workload"] == "tiny"
-    assert comparison["title"] in output
     ours = comparison["results"]["ours"]
     adaptive = comparison["results"]["ours, adaptive"]
     # The parameters are those of PyTorch's, see below.
@@ -52,7 +49,6 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(
     assert ours["parameters"] == 1_032 * 17
     if importlib.util.find_spec("torch") is None:
         assert comparison["results"]["pytorch"] == {"missing": "torch"}
-        assert "pytorch is not installed: pip install torch" in output
 
 
 def test_pytorch_takes_a_step_on_the_same_labels(tmp_path):
@@ -65,10 +61,6 @@ def test_pytorch_takes_a_step_on_the_same_labels(tmp_path):
     assert sample["seconds"] > 0
 
 
-def _skip_gram(folder):
-    return comparisons.skip_gram(10_000, folder, 1, num_classes=500)
-
-
 @pytest.mark.parametrize(
     ("name", "pairs"),
     [
@@ -79,7 +71,8 @@ def _skip_gram(folder):
     ],
 )
 def test_a_turn_counts_its_pairs(tmp_path, name, pairs):
-    facts, sample = _run_once(_skip_gram(tmp_path), name)
+    comparison = comparisons.skip_gram(10_000, tmp_path, 1, num_classes=500)
+    facts, sample = _run_once(comparison, name)
     assert sample["pairs"] == pairs
     assert sample["seconds"] > 0
     assert facts["parameters"] > 0
@@ -99,15 +92,11 @@ def test_napkinxc_gets_the_same_tree():
         assert path[::-1] == tree.path(c).tolist()
 
 
-def test_label_trees_learn_and_missing_ones_are_named(monkeypatch):
+def test_label_trees_learn(monkeypatch):
     measure_here(monkeypatch)
     results = label_trees.compare("python", 1, num_train=300, num_labels=20)
-    text = label_trees.text(results)
     assert set(results) == {"ours", "napkinXC", "Omikuji", "PECOS"}
-    for name, result in results.items():
-        if "missing" in result:
-            assert f"{name} is not installed: pip install" in text
-        else:
+    assert "missing" not in results["ours"]
+    for result in results.values():
+        if "missing" not in result:
             assert result["precisions"][0] > 30 and result["ms"] > 0
-            assert f"\n{name} " in text
-    assert "precisions" in results["ours"]

@@ -18,24 +18,16 @@ def _case(num_classes=1000, batch=32, dtype="float32"):
     )
 
 
-def _measure(folder, capsys, *arguments):
-    """Returns the one case of the JSON file, and what was printed."""
-    figures = figures_of("train_step", folder, "--workload=tiny", *arguments)
-    (case,) = figures["cases"]
-    return case, capsys.readouterr().out
-
-
-def test_it_prints_a_table_measures_memory_and_writes_json(
-    monkeypatch, tmp_path, capsys
-):
+def test_it_measures_times_and_memory(monkeypatch, tmp_path):
     measure_here(monkeypatch)
-    case, output = _measure(
+    (case,) = figures_of(
+        "train_step",
         tmp_path,
-        capsys,
+        "--workload=tiny",
         "--labels=zipf",
         "--optimizer=lazy_adam",
         "--repetitions=3",
-    )
+    )["cases"]
     assert (case["labels"], case["optimizer"]) == ("zipf", "lazy_adam")
     result_of = case["result"]
     times, floors = result_of["times"], result_of["floors"]
@@ -49,8 +41,6 @@ def test_it_prints_a_table_measures_memory_and_writes_json(
     for held in result_of["memory"].values():
         assert held["parameters"] == 4 * 17 * rows
         assert held["slots"] == 2 * 4 * 17 * rows
-    assert "x faster than gather + stock" in output
-    assert "x its floor of 3 W" in output
 
 
 def _stepped(name, rule, case, labels):
