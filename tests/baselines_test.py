@@ -17,83 +17,62 @@ TREE_LOSSES = [
 LOSSES = [*TREE_LOSSES, baselines.full_softmax_loss]
 
 
-def problem_for(loss, tree, batch, dim, dtype):
-    """Draws a problem; a full softmax has one row per class, not per node."""
-    if loss is baselines.full_softmax_loss:
-        tree = oracle.OneGroup(tree.num_classes)
-    return oracle.random_problem(tree, batch, dim, dtype)
-
-
-def expectation(loss, tree, problem, ignore_class=None):
-    if loss is baselines.full_softmax_loss:
-        tree = oracle.OneGroup(tree.num_classes)
-    return oracle.hierarchical_softmax(tree, problem, ignore_class)
-
-
 @pytest.mark.parametrize(
-    "name, loss, shape, dtype, parameter, label_dtype, graph",
+    "name, loss, shape, width, dtype, parameter, label_dtype, graph,"
+    "has_biases, ignored",
     all_pairs(
         trees.KINDS,
         LOSSES,
-        [(1, 1), (7, 5), (17, 33)],
+        [[7], [], [1], [2, 3], [17], [0], [3, 0]],
+        [1, 5, 33],
         [np.float64, np.float32],
         [tf.Variable, tf.constant],
         [np.int64, np.int32],
         [False, True],
+        [True, False],
+        [None, -1, 3, [-1, 3], (-1,), []],
     ),
 )
 def test_agrees_with_the_oracle(
-    loss, name, shape, dtype, parameter, label_dtype, graph
+    name,
+    loss,
+    shape,
+    width,
+    dtype,
+    parameter,
+    label_dtype,
+    graph,
+    has_biases,
+    ignored,
 ):
-    tree = trees.CATALOGUE[name]()
-    problem = problem_for(loss, tree, *shape, dtype)
+    """Ignored examples have no loss, and pass on nothing of their inputs."""
+    tree = rows = trees.CATALOGUE[name]()
+    if loss is baselines.full_softmax_loss:
+        # It has a row for each class, not for each node.
+        rows = oracle.OneGroup(tree.num_classes)
+    batch = int(np.prod(shape))
+    problem = oracle.random_problem(rows, batch, width, dtype)
+    if not has_biases:
+        problem = problem.replace(biases=None)
+    several = np.ravel([] if ignored is None else ignored).astype(int)
+    problem.labels[1 : 1 + several.size] = several[: max(batch - 1, 0)]
+    is_ignored = np.isin(problem.labels, several)
+    known = problem.replace(labels=np.where(is_ignored, -1, problem.labels))
+    expected = oracle.hierarchical_softmax(rows, known, -1)
+    problem.inputs[is_ignored] = np.nan
     result = evaluate(
         loss,
         tree,
         problem,
         parameter=parameter,
         label_dtype=label_dtype,
+        leading_shape=shape,
         graph=graph,
+        ignore_class=ignored,
     )
+    assert result.loss.shape == shape
+    assert result.dx.shape == [*shape, width]
     actual = dense(result)
-    assert_within(actual, *expectation(loss, tree, problem))
-
-
-@pytest.mark.parametrize(
-    "leading_shape, loss, has_biases, name",
-    all_pairs(
-        [[], [5], [2, 3], [0], [3, 0]],
-        LOSSES,
-        [True, False],
-        ["two_level_100", "random"],
-    ),
-)
-def test_leading_shapes(loss, leading_shape, has_biases, name):
-    tree = trees.CATALOGUE[name]()
-    batch = int(np.prod(leading_shape))
-    problem = problem_for(loss, tree, batch, 4, np.float64)
-    if not has_biases:
-        problem = problem.replace(biases=None)
-    result = evaluate(loss, tree, problem, leading_shape=leading_shape)
-    assert result.loss.shape == leading_shape
-    assert result.dx.shape == [*leading_shape, 4]
-    assert_within(dense(result), *expectation(loss, tree, problem))
-
-
-@pytest.mark.parametrize(
-    "loss, name, ignored",
-    all_pairs(LOSSES, ["two_level_7", "random"], [-1, 3, [-1, 3], (-1,), []]),
-)
-def test_ignored_examples_count_for_nothing(loss, name, ignored):
-    tree = trees.CATALOGUE[name]()
-    problem = problem_for(loss, tree, 6, 4, np.float64)
-    several = np.ravel(ignored).astype(int)
-    problem.labels[1 : 1 + several.size] = several
-    is_ignored = np.isin(problem.labels, several)
-    alike = problem.replace(labels=np.where(is_ignored, -1, problem.labels))
-    expected = expectation(loss, tree, alike, -1)
-    problem.inputs[is_ignored] = np.nan
-    actual = dense(evaluate(loss, tree, problem, ignore_class=ignored))
     assert_within(actual, *expected)
     assert not actual.loss[is_ignored].any()
     assert not actual.dx[is_ignored].any()
