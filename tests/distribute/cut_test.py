@@ -28,13 +28,7 @@ BUILT = {
     "adaptive_two_level": lambda: Tree.adaptive(
         9999 // np.arange(1, 800), cutoffs=[50, 200], tail="two_level"
     ),
-    "embeddings": lambda: Tree.from_embeddings(
-        np.random.default_rng(0).normal(size=[400, 5]), verbose=False
-    ),
     "from_counts": lambda: Tree.from_counts(99999 // np.arange(1, 3000)),
-    "paths": lambda: Tree.from_paths(
-        [[f"a{i % 3}", f"b{i % 50}", f"c{i}"] for i in range(500)]
-    ),
 }
 
 

@@ -40,6 +40,7 @@ OF_REPLICAS = {"plan": PLAN.on(["CPU:0"]), "devices": "replicas"}
 HEADS = {
     "tree on devices": (make_head, {"plan": PLAN}, None),
     "tree over replicas": (make_head, OF_REPLICAS, 2),
+    "clusters on devices": (make_adaptive, {"devices": CPUS[3:0:-2]}, None),
     "clusters over replicas": (make_adaptive, {"devices": "replicas"}, 2),
 }
 OVER_REPLICAS = [name for name in HEADS if name.endswith("replicas")]
@@ -86,7 +87,12 @@ def assert_fits_alike(name, form, data, tolerance, eagerly=False, **options):
             [True, False],
             [(True, -1, True), (False, 3, False)],
         ),
-        *((name, "compile", True, (True, -1, True)) for name in OVER_REPLICAS),
+        *(
+            (name, "compile", True, (True, -1, True))
+            for name in HEADS
+            if name != "tree on devices"
+        ),
+        ("clusters on devices", "endpoint", False, (False, 3, False)),
     ],
 )
 def test_what_counts(name, form, own, counts):
@@ -234,10 +240,15 @@ def test_a_label_that_is_no_class(name, eager):
     assert head_of(model).optimizer.iterations.numpy() == 1
 
 
-def test_counts_and_starts():
+@pytest.mark.parametrize(
+    "make",
+    [tf_hsm.Tree.two_level, lambda n: tf_hsm.Tree.balanced(n, 2, pinned=True)],
+    ids=["two levels", "pinned"],
+)
+def test_counts_and_starts(make):
     """Biases from counts; weights on the scale of all rows together."""
     counts = 1 / np.arange(1.0, 20_001)
-    tree = tf_hsm.Tree.two_level(counts.size)
+    tree = make(counts.size)
     heads = [
         HierarchicalSoftmax(tree, counts=counts, **places)
         for places in ({}, {"devices": CPUS[:4]})

@@ -9,15 +9,16 @@ import pytest
 from tests.support import trees
 from tests.support.references import PINNED, build
 from tf_hsm.cost.model import CostModel
-from tf_hsm.distribute import Plan, plan
+from tf_hsm.distribute import Plan, Shard, plan
 from tf_hsm.distribute.plan_cost import expected_largest
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Forest, Tree
 
 TREES = [*trees.CATALOGUE, *PINNED, *trees.DEEP]
 
 
-def plan_of(name, devices, top=8, zipf=True, **options):
-    tree = build(name)
+def plan_of(tree, devices, top=8, zipf=True, **options):
+    if isinstance(tree, str):
+        tree = build(tree)
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
     counts = 1000 // ranks if zipf else None
     return plan(tree, devices, counts=counts, top=top, **options)
@@ -93,6 +94,60 @@ def test_order_does_not_depend_on_devices(name):
         assert p.layout.top == other.layout.top
         assert p.on(other.devices) == other
         assert p.on(count).on(["device:0"]) == p
+
+
+@pytest.mark.parametrize("name", PINNED)
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_a_pinned_tree_is_cut_as_the_expanded_one(name, count):
+    """The same units and shards; each group, once, has a row of weights."""
+    tree = build(name)
+    pinned, plain = plan_of(tree, count), plan_of(tree.expand(), count)
+    assert pinned != plain
+    assert (
+        pinned.layout.top.pinned and pinned.layout.top == plain.layout.top.pin()
+    )
+    assert pinned.shards == tuple(
+        # Work is rows of weights.
+        Shard(**{**vars(s), "work": s.work / 2})
+        for s in plain.shards
+    )
+    for field in ("unit_rows", "first_units", "class_places", "row_order"):
+        np.testing.assert_array_equal(
+            getattr(pinned.layout, field), getattr(plain.layout, field)
+        )
+    parts = [pinned.weight_rows_of()]
+    for shard, mine, its in zip(
+        pinned.shards,
+        pinned.layout.forests,
+        plain.layout.forests,
+        strict=True,
+    ):
+        rows = pinned.weight_rows_of(shard)
+        np.testing.assert_array_equal(
+            rows, tree.row_groups[pinned.layout.rows_of(shard)[::2]]
+        )
+        parts.append(rows)
+        if mine is None:
+            assert its is None and not rows.size
+            continue
+        assert mine.pinned and mine.num_weight_rows == rows.size
+        assert mine == Forest(*its._arrays, pinned=True)
+        assert mine != its and hash(mine) != hash(its)
+        copy = pickle.loads(pickle.dumps(mine))
+        assert copy == mine and copy.pinned
+        assert repr(copy).endswith(f"{copy.num_roots}, pinned=True)")
+        np.testing.assert_array_equal(
+            plain.weight_rows_of(shard), plain.layout.rows_of(shard)
+        )
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate(parts)), np.arange(tree.num_groups)
+    )
+
+
+def test_a_chain_has_one_shard():
+    p = plan_of(trees.chain(50).pin(), 2, top=256)
+    assert p.layout.top.num_weight_rows == 1
+    assert [shard.num_rows for shard in p.shards] == [98, 0]
 
 
 def test_devices():

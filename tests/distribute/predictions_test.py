@@ -11,8 +11,7 @@ from tests.support import spread_heads
 from tests.support.devices import CPUS
 from tests.support.pairs import all_pairs
 from tests.support.spread_heads import BATCH, WIDTH, N
-from tests.support.training import assert_near
-from tf_hsm import decoding
+from tests.support.training import assert_near, assert_same
 from tf_hsm.layers import HierarchicalSoftmax
 
 TREES = ["huffman", "pinned", "two_level", "chain", "flat"]
@@ -124,30 +123,6 @@ def test_top_k_with_bounds(case, traced):
 
 
 @pytest.mark.parametrize(
-    "name, count, traced", [("huffman", 8, False), ("two_level", 3, True)]
-)
-def test_beam_search(name, count, traced):
-    """The same sequences, eagerly and in a graph."""
-    one, several, inputs = heads(name, count)
-
-    def search(head):
-        return decoding.beam_search(
-            lambda classes, state: (tf.gather(inputs, classes % BATCH), state),
-            (),
-            head,
-            beam_width=4,
-            length=3,
-            start=[5, 2],
-            end=7,
-        )
-
-    wanted = search(one)
-    found = (tf.function(search) if traced else search)(several)
-    np.testing.assert_array_equal(found.classes, wanted.classes)
-    assert_near(found.log_probs, wanted.log_probs, 1e-12)
-
-
-@pytest.mark.parametrize(
     "name, count", [("huffman", 8), ("chain", 3), ("flat", 3)]
 )
 def test_top_k_of_shapes(name, count):
@@ -228,6 +203,30 @@ QUESTIONS = [
 ]
 
 
+def draws(head, x):
+    """Draws from all classes."""
+    return head.sample(x, 5, seed=3)
+
+
+def test_of_tails_on_devices():
+    one, several = (
+        spread_heads.make_head("three", None, place, seed=1)
+        for place in (None, CPUS[3:0:-2])
+    )
+    several.load_own_variables(spread_heads.saved(one))
+    inputs = np.random.default_rng(0).normal(size=(BATCH, WIDTH))
+    for question in (*QUESTIONS, draws):
+        assert_near(question(several, inputs), question(one, inputs), 1e-12)
+
+
+def test_one_device_at_a_time():
+    """A copy on one device answers as well, to the same bits."""
+    one, several, inputs = heads("pinned", 3)
+    with several.on_one_device():
+        found = several.top_k(inputs, 3, allowed=[5, 9, 30, 41])
+    assert_same(found, one.top_k(inputs, 3, allowed=[5, 9, 30, 41]))
+
+
 @pytest.mark.parametrize("name", ["huffman", "three"])
 def test_over_replicas(name):
     """From outside the strategy, from its scope, and from replicas."""
@@ -237,7 +236,7 @@ def test_over_replicas(name):
     questions = QUESTIONS
     if name == "three":
         # The numbers that are drawn depend on the plan of a tree.
-        questions = [*questions, lambda head, x: head.sample(x, 5, seed=3)]
+        questions = [*questions, draws]
 
     def ask(head, x):
         return [question(head, x) for question in questions]

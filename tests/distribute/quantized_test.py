@@ -308,18 +308,6 @@ def test_a_head_of_floats_takes_no_codes(tmp_path):
         floats.load_own_variables(heads.saved(several))
 
 
-def test_keras_quantizes_the_model():
-    head = make_head("two_level", DEVICES, "sgd")
-    body = keras.layers.Dense(WIDTH)
-    model = keras.Sequential([keras.Input([WIDTH]), body, head])
-    model.predict(inputs(), verbose=0)  # a graph with the old weights
-    model.quantize("int8")
-    assert head.quantization_mode == body.quantization_mode == "int8"
-    assert head.optimizer is None
-    assert not any(v.name.endswith("kernel") for v in head.variables)
-    assert_same(model.predict(inputs(), verbose=0), body(inputs()))
-
-
 @pytest.mark.parametrize(
     "name, place, rule",
     [

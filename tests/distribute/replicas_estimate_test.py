@@ -51,26 +51,8 @@ def test_bytes_of_a_device(rule):
         assert found.parameter_bytes == top.parameter_bytes + (
             shard.parameter_bytes
         )
-
-
-def test_what_travels():
-    """Counted for labels that are drawn; and the gradients of the top."""
-    found = estimate("lazy_adam")
-    plan = make_layer().plan
-    assert plan == tf_hsm.distribute.plan(TREE, plan.devices)
-    labels = np.random.default_rng(0).integers(TREE.num_classes, size=BATCH)
-    places = plan.layout.class_places[labels]
-    first_places = [shard.first_place for shard in plan.shards]
-    shards = np.searchsorted(first_places, places, side="right") - 1
-    replicas = np.arange(BATCH) * REPLICAS // BATCH
-    leave = ((shards >= 0) & (shards != replicas)).sum() / REPLICAS
-    # Inputs and their gradient; label, loss and its gradient.
-    counted = leave * (2 * WIDTH * 4 + 3 * 4)
-    top, _, wire = found.parts
-    sent = wire.forward.bytes + wire.backward.bytes
-    assert sent == pytest.approx(counted, rel=0.05)
-    assert found.replicas.wire_bytes == 3 * top.gradient_bytes > 0
-    assert found.labels == BATCH / REPLICAS
+        assert found.replicas.wire_bytes == 3 * top.gradient_bytes > 0
+        assert found.labels == BATCH / REPLICAS
 
 
 def test_work_of_all_replicas():

@@ -2,12 +2,17 @@
 
 import functools
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
+from tests.support.references import build
 from tests.support.training import assert_near
+from tf_hsm import distribute
+from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.losses import HeadLoss
 from tf_hsm.runtime.replicas import copies_of
 
@@ -19,35 +24,25 @@ def expected(name):
     return heads.saved(head), heads.train(head, name)
 
 
+# By the head: lists of devices, and numbers of replicas.
+PLACES = {
+    "huffman": [CPUS[:1], CPUS[:2], CPUS, 1, 2],
+    "pinned": [CPUS[:3], 2],
+    "two_level": [CPUS, 4],
+    "ternary": [CPUS[:3], 8],
+    "chain": [CPUS, 4],
+    "flat": [CPUS[:3], 2],
+    "ragged": [CPUS, 2],
+    "three": [CPUS[:2], 1, 2, 4, 8],
+    "one": [4],
+    "none": [2],
+    "wide": [2],
+}
+
+
 @pytest.mark.parametrize(
     "name, place",
-    [
-        ("huffman", CPUS[:1]),
-        ("huffman", CPUS[:2]),
-        ("huffman", CPUS),
-        ("pinned", CPUS[:3]),
-        ("two_level", CPUS),
-        ("ternary", CPUS[:3]),
-        ("chain", CPUS),
-        ("flat", CPUS[:3]),
-        ("ragged", CPUS),
-        ("three", CPUS[:2]),
-        ("huffman", 1),
-        ("huffman", 2),
-        ("pinned", 2),
-        ("two_level", 4),
-        ("ternary", 8),
-        ("chain", 4),
-        ("flat", 2),
-        ("ragged", 2),
-        ("three", 1),
-        ("three", 2),
-        ("three", 4),
-        ("three", 8),
-        ("one", 4),
-        ("none", 2),
-        ("wide", 2),
-    ],
+    [(name, place) for name, places in PLACES.items() for place in places],
 )
 def test_as_on_one_device(name, place):
     """Losses, gradients, weights and slots; replicas may have no example.
@@ -211,3 +206,42 @@ def test_what_each_replica_computes(name, count, losses, steps):
     ):
         found = sorted(op.device[-1] for op in operations if op.type == kind)
         assert "".join(found) == devices
+
+
+def test_penalties_of_pinned_trees():
+    """Regularizers see each touched row of weights once."""
+    labels = np.array([0, 7, 7, 50, -1])
+    inputs = np.random.default_rng(2).normal(size=(5, heads.WIDTH))
+    options = {"kernel_regularizer": "l2", "bias_regularizer": "l1"}
+    one, several = (
+        heads.make_head("pinned", None, place, **options)
+        for place in (None, CPUS[:3])
+    )
+    one.bias.assign(np.random.default_rng(3).normal(size=one.bias.shape))
+    distribute.copy_weights(one, several)
+    totals = []
+    for head in (one, several):
+        head(inputs, labels)
+        totals.append(float(tf.add_n(head.losses)))
+    assert_near(*totals, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "initializer, deviation",
+    [
+        (keras.initializers.RandomNormal(stddev=0.5), 0.5 * 2**0.5),
+        # fan_avg is (2 * 202 rows + 300) / 2.
+        ("glorot_normal", (2 / (2 * 202 + 300) * 2) ** 0.5),
+    ],
+)
+def test_initial_values_of_pinned_trees(initializer, deviation):
+    """Differences of two rows, of the scale of all rows together."""
+    tree = build("pinned huffman_203")
+    plan = distribute.plan(tree, CPUS, top=8)
+    head = HierarchicalSoftmax(tree, plan=plan, kernel_initializer=initializer)
+    head.build([None, 300])
+    kernels = [head.kernel, *head.shard_kernels]
+    for i, kernel in enumerate(kernels):
+        assert np.std(kernel) == pytest.approx(deviation, rel=0.1)
+        for other in kernels[:i]:
+            assert (kernel[0].numpy() != other[0].numpy()).all()
