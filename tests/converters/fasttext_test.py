@@ -172,33 +172,6 @@ def test_a_model_can_be_pickled():
     assert len(repr(model)) < 200
 
 
-def train_fasttext(fasttext, tmp_path, kind, **options):
-    """Trains and saves a model; returns it and its file."""
-    text = tmp_path / "text"
-    text.write_text(
-        "".join(
-            f"__label__{len(words[0]) + int(words[0][4:]) // 2} "
-            + " ".join(words)
-            + "\n"
-            for words in sentences(4)
-        ),
-        encoding="utf-8",
-    )
-    model = getattr(fasttext, f"train_{kind}")(
-        str(text),
-        loss="hs",
-        dim=7,
-        epoch=8,
-        thread=1,
-        verbose=0,
-        minCount=1,
-        **options,
-    )
-    path = tmp_path / "trained.bin"
-    model.save_model(str(path))
-    return model, path
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -211,9 +184,28 @@ def train_fasttext(fasttext, tmp_path, kind, **options):
 @pytest.mark.parametrize("version", [12, 11])
 def test_supervised_models_of_fasttext(tmp_path, options, version):
     fasttext = pytest.importorskip("fasttext")
-    model, path = train_fasttext(
-        fasttext, tmp_path, "supervised", lr=0.5, **options
+    text, path = tmp_path / "text", tmp_path / "trained.bin"
+    text.write_text(
+        "".join(
+            f"__label__{len(words[0]) + int(words[0][4:]) // 2} "
+            + " ".join(words)
+            + "\n"
+            for words in sentences(4)
+        ),
+        encoding="utf-8",
     )
+    model = fasttext.train_supervised(
+        str(text),
+        loss="hs",
+        dim=7,
+        lr=0.5,
+        epoch=8,
+        thread=1,
+        verbose=0,
+        minCount=1,
+        **options,
+    )
+    model.save_model(str(path))
     if version == 11:
         data = bytearray(path.read_bytes())
         struct.pack_into("<i", data, 4, version)
@@ -241,47 +233,3 @@ def test_supervised_models_of_fasttext(tmp_path, options, version):
             probs[number, labels.index(label)] = prob
     outputs = model.get_output_matrix()
     check_fasttext(converted, outputs, counts, vectors, probs)
-
-
-@pytest.mark.parametrize("kind", ["skipgram", "cbow"])
-@pytest.mark.parametrize("maxn", [0, 4])
-def test_unsupervised_models_of_fasttext(tmp_path, kind, maxn):
-    fasttext = pytest.importorskip("fasttext")
-    model, path = train_fasttext(
-        fasttext,
-        tmp_path,
-        "unsupervised",
-        model=kind,
-        minn=2,
-        maxn=maxn,
-        bucket=200,
-    )
-    converted = converters.from_fasttext(path)
-    words, counts = model.get_words(include_freq=True)
-    assert converted.names == words
-    vectors = np.stack([model.get_word_vector(word) for word in words])
-    np.testing.assert_allclose(converted.inputs, vectors, atol=1e-5)
-    np.testing.assert_allclose(
-        log_probs(converted, vectors[:9]),
-        walk(
-            fasttext_paths(counts.tolist()),
-            model.get_output_matrix(),
-            vectors[:9],
-        ),
-        rtol=1e-5,
-        atol=1e-5,
-    )
-
-
-def test_other_losses_of_fasttext(tmp_path):
-    fasttext = pytest.importorskip("fasttext")
-    text = tmp_path / "text"
-    text.write_text("__label__a b\n__label__b c\n")
-    for loss in ("ns", "softmax", "ova"):
-        model = fasttext.train_supervised(
-            str(text), loss=loss, dim=2, verbose=0, minCount=1
-        )
-        path = tmp_path / f"{loss}.bin"
-        model.save_model(str(path))
-        with pytest.raises(ValueError, match=f"its loss is {loss}"):
-            converters.from_fasttext(path)

@@ -138,34 +138,6 @@ def test_a_quantized_model():
         converters.from_fasttext(GOLDEN / "quantized.ftz")
 
 
-def test_damage_is_an_error_or_another_model(tmp_path):
-    rng = np.random.default_rng(0)
-    for name in ("supervised.bin", "skip_gram.bin"):
-        whole = (GOLDEN / name).read_bytes()
-        refused = 0
-        for position in rng.choice(900, 120, replace=False):
-            damaged = bytearray(whole)
-            damaged[position] = rng.integers(256)
-            try:
-                model = convert(tmp_path, damaged)
-            except ValueError as error:
-                assert "model.bin" in str(error)
-                refused += 1
-            else:
-                assert model.tree.num_classes == len(model.names)
-        assert 5 < refused < 120
-
-
-def test_random_bytes(tmp_path):
-    rng = np.random.default_rng(0)
-    head = (GOLDEN / "supervised.bin").read_bytes()
-    for start in (0, 8, SIZE, FIRST, FIRST + 14, 500, 700):
-        for _ in range(10):
-            size = int(rng.integers(1, 3_000))
-            with pytest.raises(ValueError, match=r"model\.bin"):
-                convert(tmp_path, head[:start] + rng.bytes(size))
-
-
 def test_other_paths(tmp_path):
     with pytest.raises(FileNotFoundError):
         converters.from_fasttext(tmp_path / "none.bin")

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 
 from tests.support.converters_reference import (
     GOLDEN,
@@ -10,7 +9,6 @@ from tests.support.converters_reference import (
     fasttext_paths,
     gensim_paths,
     golden_gensim,
-    log_probs,
 )
 from tf_hsm import converters
 from tf_hsm.layers import HierarchicalSoftmax
@@ -56,30 +54,3 @@ def test_pinned_weights_are_the_bits_of_the_model(tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
     assert loaded.tree == converted.tree
     assert loaded.kernel.numpy().tobytes() == wanted.tobytes()
-
-
-@pytest.mark.parametrize("name", ["fastText", "gensim"])
-def test_weights_of_all_rows(name):
-    pinned, whole = (
-        converters.from_gensim(golden_gensim()[0], pinned=is_pinned)
-        if name == "gensim"
-        else converters.from_fasttext(
-            GOLDEN / "supervised.bin", pinned=is_pinned
-        )
-        for is_pinned in (True, False)
-    )
-    assert pinned.tree.pinned and not whole.tree.pinned
-    assert whole.weights.nbytes == 2 * pinned.weights.nbytes
-    # The vectors of fastText are those of the second rows.
-    side = int(name == "fastText")
-    zeros = whole.weights[1 - side :: 2]
-    np.testing.assert_array_equal(zeros, np.zeros_like(zeros))
-    inputs = whole.inputs[:4]
-    np.testing.assert_allclose(
-        log_probs(pinned, inputs), log_probs(whole, inputs), rtol=1e-5
-    )
-    if name == "gensim":
-        assert pinned.tree.expand() == whole.tree
-        np.testing.assert_array_equal(
-            pinned.tree.expand_rows(pinned.weights), whole.weights
-        )

@@ -1,4 +1,4 @@
-"""Tokens of code and prose, and back to text."""
+"""Tokens of code and prose, what `--tokens` may name, and back to text."""
 
 import keyword
 import pathlib
@@ -7,6 +7,7 @@ import random
 import pytest
 
 from examples.corpora import tokenizer
+from examples.corpora.splitters import SPLITTERS, join
 
 
 def test_joined_tokens_are_the_same_tokens():
@@ -58,3 +59,23 @@ def test_a_prompt_may_end_in_a_line_break():
     ]
     assert tokenizer.split_beginning("") == []
     assert tokenizer.split("if x:\n    ") == ["if", "x", ":"]
+
+
+def test_words_and_code():
+    words, code = SPLITTERS["words"], SPLITTERS["code"]
+    text = "if x:\n    y(1)\n\nz"
+    assert words.split(text) == ["if", "x:", "y(1)", "z"]
+    assert words.split(text, "<eos>") == [
+        *("if", "x:", "<eos>", "y(1)", "<eos>", "<eos>", "z")
+    ]
+    assert code.split(text)[:4] == ["if", "x", ":", "\n    "]
+    assert code.split(text, "<eos>") == [
+        *("if", "x", ":", "<eos>", "y", "(", "1", ")", "<eos>", "<eos>", "z")
+    ]
+
+
+def test_lines_are_shown_as_lines():
+    tokens = ["a", "b", "<eos>", "c", "<eos>", "<eos>", "d"]
+    words = SPLITTERS["words"]
+    assert join(words, tokens) == "a b\nc\n\nd"
+    assert join(words, []) == ""

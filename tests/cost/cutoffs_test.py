@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.support.pairs import all_pairs
 from tf_hsm.cost import cutoffs as cost_cutoffs
 from tf_hsm.cost.cluster_costs import ClusterCosts
 from tf_hsm.cost.cutoffs import cutoffs
@@ -149,23 +150,11 @@ def test_best_of_all_cutoffs(tail, seed, parts, monkeypatch):
         assert costs.milliseconds(ends) == pytest.approx(cost, rel=1e-9)
 
 
-def test_floor_keeps_the_quadrangle_inequality():
-    """On which the divide and conquer rests, for every number of tails."""
-    rng = np.random.default_rng(0)
-    for _ in range(40):
-        counts = random_counts(rng, 30)
-        batch, width, div_value, tail, model = draw_setting(rng)
-        costs = ClusterCosts.of(counts, batch, width, div_value, tail, model)
-        n = np.arange(31)
-        w = costs.tail_of(1, n[:, np.newaxis], n)
-        # It holds for neighbours, and so for all.
-        mixed = w[:-1, :-1] + w[1:, 1:] - w[:-1, 1:] - w[1:, :-1]
-        assert mixed.max() <= 1e-12 * w.max()
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("div_value", [1, 4.0])
-def test_never_degenerate(model, div_value):
+@pytest.mark.parametrize(
+    "model, div_value, tail",
+    all_pairs([*MODELS], [1, 4.0], ["flat", "two_level", 2, 100]),
+)
+def test_never_degenerate(model, div_value, tail):
     rng = np.random.default_rng(1)
     for size in (1, 2, 3, 4, 5, 10, 400):
         for counts in (
@@ -180,27 +169,13 @@ def test_never_degenerate(model, div_value):
                 batch=64,
                 width=100,
                 div_value=div_value,
+                tail=tail,
                 cost_model=MODELS[model],
             )
             check(ends, size, 2)
             assert bool(ends) == (size > 2)
             if size == 400:
                 assert ends[0] >= 20
-
-
-def test_trees_are_never_degenerate():
-    for size in (1, 2, 3, 5, 400):
-        for tail in ("two_level", 2, 100):
-            for model in MODELS.values():
-                ends = cutoffs(
-                    np.zeros(size, int),
-                    range(min(3, max(size - 1, 1))),
-                    batch=64,
-                    width=100,
-                    tail=tail,
-                    cost_model=model,
-                )
-                check(ends, size, 2)
 
 
 def test_auto_takes_no_narrow_tails():

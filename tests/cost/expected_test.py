@@ -1,5 +1,7 @@
 """What a step costs: against batches that are drawn, and by hand."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -129,14 +131,6 @@ def test_masses_are_not_rounded_above_one(seed):
     assert cost.touched_rows == pytest.approx(1 + counts.size)
 
 
-def test_a_million_classes():
-    tree = Tree.two_level(10**6)
-    cost = tree.expected_cost(None, batch=1000, width=300)
-    p = 1 - (1 - 1e-3) ** 1000
-    assert cost.rows_per_example == pytest.approx(2000)
-    assert cost.touched_rows == pytest.approx(1000 + 10**6 * p)
-
-
 def test_text():
     cost = ExpectedCost(2000.04, 633304.6, 3.6e9, 1.5344e9, 1234.4, 1000, 300)
     assert str(cost).splitlines() == [
@@ -173,3 +167,26 @@ def test_text():
 def test_bad_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         Tree.two_level(3).expected_cost(**arguments)
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -1e-9, 2e9, "1", None, 1j]
+)
+@pytest.mark.parametrize(
+    "name", ["call", "floor", "weight", "logit", "product"]
+)
+def test_bad_constants_of_a_model(name, value):
+    with pytest.raises(ValueError, match=f"{name} of the cost model is"):
+        CostModel(**{name: value})
+
+
+def test_milliseconds_of_a_model_broadcast():
+    model = CostModel(
+        call=1.0, floor=10.0, weight=0.5, logit=0.25, product=0.125
+    )
+    assert model.milliseconds(2, 3, width=4) == 1 + 0.5 * 8 + 10
+    assert model.milliseconds(20, 3, width=4) == 1 + 0.5 * 80 + 60 * (
+        0.25 + 0.5
+    )
+    ms = model.milliseconds(np.array([2, 20])[:, np.newaxis], [3, 0], width=4)
+    np.testing.assert_array_equal(ms, [[15, 15], [86, 51]])

@@ -90,17 +90,13 @@ def test_the_top_binds():
 def test_text():
     p = plan(Tree.two_level(10_000), 40, batch=400, width=8)
     text = str(p)
-    assert "Plan of 10,000 classes over 40 devices" in text
     assert "100 rows, 7.2 kB; 100.0 rows per example, 50% of the work" in text
     assert "… 24 more" in text
     assert "76 bytes per example" in text
     assert f"{p.cost.largest_by_chance:.3f} times the mean work" in text
     assert "wire" not in str(plan(Tree.two_level(10_000), 2))
     text = str(plan(Tree.two_level(10_000), replicas=8, batch=400, width=8))
-    assert "over 8 replicas" in text
     assert "100 rows, 7.2 kB, a copy on each replica; 100.0 rows" in text
-    assert "sent  received" in text
-    assert "for the gradients of the top" in text
     assert "if all labels are in one shard" in text
     assert repr(plan(Tree.two_level(4), 2)) == (
         "Plan(Tree(num_classes=4, num_rows=6, num_groups=3, depth=2), "

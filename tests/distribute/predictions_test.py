@@ -118,8 +118,6 @@ def test_top_k_with_bounds(case, traced):
         np.testing.assert_array_equal(
             found.classes, np.where(is_left, wanted.classes, -1)
         )
-    with pytest.raises(tf.errors.InvalidArgumentError, match="bounds must"):
-        several.top_k(inputs, 9, bounds=bounds[1:])
 
 
 @pytest.mark.parametrize(
@@ -135,9 +133,6 @@ def test_top_k_of_shapes(name, count):
     np.testing.assert_array_equal(traced.classes[:6], wanted.classes[0])
     listed = several.top_k(inputs[:6].numpy().tolist(), 4)
     np.testing.assert_array_equal(listed.classes, wanted.classes[0])
-    for k in (0, N + 1):
-        with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, {N}\]"):
-            several.top_k(inputs, k)
     wrong = tf.concat([inputs, inputs], -1)
     for ask in (several.log_probs, lambda x: several.top_k(x, 3)):
         with pytest.raises(ValueError, match=r"inputs must have the shape \["):
@@ -252,18 +247,6 @@ def test_over_replicas(name):
         lambda *x: np.concatenate(x), *(ask(one, part) for part in parts)
     )
     assert_near(found, wanted, 1e-12)
-
-
-def test_samples_that_cannot_be():
-    _, several, inputs = heads("huffman", 3)
-    for options in (
-        {"temperature": -0.5, "top_k": 5},
-        {"temperature": -1.0},
-        {"top_p": 1.5},
-        {"top_k": N + 1},
-    ):
-        with pytest.raises(ValueError, match=r"not in|outside|at least 0"):
-            several.sample(inputs, 2, **options)
 
 
 def _probabilities(head, inputs, temperature=1.0, top_k=None, top_p=None):

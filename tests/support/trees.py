@@ -98,16 +98,3 @@ class OfRows:
         self.group_offsets = tree.group_offsets
         self.group_parents = tree.group_parents
         self.class_rows = np.arange(tree.num_rows)
-
-
-def damages(path, number):
-    """Writes a file `number` times with one bit flipped, and yields each time.
-
-    Each time the bit is of another byte, drawn at random.
-    """
-    whole = bytearray(path.read_bytes())
-    rng = np.random.default_rng(0)
-    for position in rng.choice(len(whole), number, replace=False):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1 << rng.integers(8)
-        yield path.write_bytes(damaged)

@@ -22,26 +22,9 @@ from gensim.models import Word2Vec
 
 FOLDER = pathlib.Path(__file__).parent
 WORDS = [
-    "sun",
-    "moon",
-    "rain",
-    "snow",
-    "wind",
-    "über",
-    "straße",
-    "été",
-    "naïve",
-    "東京",
-    "日本語",
-    "море",
-    "зима",
-    "a",
-    "b",
-    "tea",
-    "café",
-    "🙂",
-    "x1",
-    "x2",
+    *("sun", "moon", "rain", "snow", "wind", "über", "straße", "été"),
+    *("naïve", "東京", "日本語", "море", "зима", "a", "b", "tea", "café"),
+    *("🙂", "x1", "x2"),
 ]
 LABEL_COUNTS = (30, 30, 17, 17, 17, 9, 8, 8, 8, 3, 3, 2, 1)
 LINES = (
