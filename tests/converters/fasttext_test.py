@@ -1,12 +1,10 @@
 """Converted models against fastText, which trained them.
 
 The golden files were made with that library by
-tests/golden/converters/make.py. Where it is installed, models are also trained
-anew.
+tests/golden/converters/make.py.
 """
 
 import pickle
-import struct
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from tests.support.converters_reference import (
     log_probs,
     walk,
 )
-from tests.support.texts import sentences
 from tf_hsm import converters
 from tf_hsm.converters import _fasttext_inputs
 
@@ -170,66 +167,3 @@ def test_a_model_can_be_pickled():
         copy.line_vector("sun 東京"), model.line_vector("sun 東京")
     )
     assert len(repr(model)) < 200
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"wordNgrams": 3, "bucket": 999},
-        {"minn": 0, "maxn": 2, "bucket": 50},
-        {"minn": 2, "maxn": 5, "bucket": 500, "wordNgrams": 2},
-    ],
-)
-@pytest.mark.parametrize("version", [12, 11])
-def test_supervised_models_of_fasttext(tmp_path, options, version):
-    fasttext = pytest.importorskip("fasttext")
-    text, path = tmp_path / "text", tmp_path / "trained.bin"
-    text.write_text(
-        "".join(
-            f"__label__{len(words[0]) + int(words[0][4:]) // 2} "
-            + " ".join(words)
-            + "\n"
-            for words in sentences(4)
-        ),
-        encoding="utf-8",
-    )
-    model = fasttext.train_supervised(
-        str(text),
-        loss="hs",
-        dim=7,
-        lr=0.5,
-        epoch=8,
-        thread=1,
-        verbose=0,
-        minCount=1,
-        **options,
-    )
-    model.save_model(str(path))
-    if version == 11:
-        data = bytearray(path.read_bytes())
-        struct.pack_into("<i", data, 4, version)
-        path.write_bytes(data)
-        model = fasttext.load_model(str(path))
-    converted = converters.from_fasttext(path)
-    labels, counts = model.get_labels(include_freq=True)
-    assert converted.names == labels
-    assert converted.input_names == model.get_words()
-    lines = [" ".join(words) for words in sentences(5)[:20]]
-    lines += ["", "new wörds", "a </s> b", " \tc\vd\fe\rf\0g", "__label__ x"]
-    vectors = np.stack([converted.line_vector(line) for line in lines])
-    np.testing.assert_allclose(
-        vectors, [model.get_sentence_vector(x) for x in lines], atol=1e-5
-    )
-    np.testing.assert_allclose(
-        converted.inputs,
-        [model.get_word_vector(word) for word in model.get_words()],
-        atol=1e-5,
-    )
-    probs = np.full([len(lines), len(labels)], np.nan)
-    for number, line in enumerate(lines):
-        # `predict` fails with NumPy 2, and for a list repeats one number.
-        for prob, label in model.f.predict(line + "\n", -1, 0.0, "strict"):
-            probs[number, labels.index(label)] = prob
-    outputs = model.get_output_matrix()
-    check_fasttext(converted, outputs, counts, vectors, probs)

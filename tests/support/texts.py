@@ -2,8 +2,6 @@
 
 import random
 
-import numpy as np
-
 
 def write_sentences(folder, num_lines=700):
     """Writes sentences whose words mostly follow from the word before.
@@ -21,12 +19,3 @@ def write_sentences(folder, num_lines=700):
     path = folder / "text.txt"
     path.write_text("\n".join(lines))
     return path
-
-
-def sentences(seed):
-    """Makes 400 in which a word tells much about its neighbours."""
-    rng = np.random.default_rng(seed)
-    starts = rng.geometric(0.08, 400)
-    return [
-        [f"wörd{s + step}" for step in rng.geometric(0.4, 7)] for s in starts
-    ]
