@@ -16,7 +16,7 @@ from tests.support.decoding_models import (
     reference_model,
 )
 from tests.support.tries import padded, random_paths
-from tf_hsm import Tree, semantic_ids
+from tf_hsm import Tree
 from tf_hsm.decoding import Sampler, Trie, beam_search
 
 NUM_CODES = 6
@@ -260,56 +260,6 @@ def test_in_a_saved_model(tmp_path):
         assert set(answer["found"].numpy().ravel()) <= set(ALLOWED)
         for name, value in wanted.items():
             np.testing.assert_array_equal(answer[name], value)
-
-
-def test_semantic_ids_to_items():
-    """Vectors, codes, a trie, and a search that emits them."""
-    vectors = np.random.default_rng(0).normal(size=[50, 3])
-    codes = semantic_ids(vectors, [4, 4], verbose=False)
-    items = Trie(codes)
-    recurrent = Recurrent(items.num_codes)
-    head = make_head(Tree.flat(items.num_codes))
-    found = beam_search(
-        lambda classes, state: recurrent.step(classes, state),
-        recurrent.state,
-        head,
-        beam_width=50,
-        length=items.depth,
-        constraint=items,
-    )
-    assert sorted(items.items(found.classes)[0].numpy()) == list(range(50))
-
-
-BAD = [
-    ({"constraint": Tree.flat(3)}, TypeError, "must be a .*Trie .* not a Tree"),
-    ({"constraint": None, "allowed": [1]}, ValueError, "needs a constraint"),
-    ({"end": 1}, ValueError, "end does not go with a constraint"),
-    ({"length": 3}, ValueError, "length is 3, but a path .* has 4 codes"),
-    (
-        {"head": make_head(Tree.flat(5))},
-        ValueError,
-        "has the code 5, but the classes of the head are 0 to 4",
-    ),
-]
-
-
-@pytest.mark.parametrize("changes, error, message", BAD)
-def test_wrong_arguments(changes, error, message):
-    recurrent = Recurrent(NUM_CODES, dtype="float32")
-    arguments = {
-        "step": recurrent.step,
-        "state": recurrent.state,
-        "head": make_head(Tree.flat(NUM_CODES)),
-        "length": 4,
-        "constraint": trie(),
-        **changes,
-    }
-    for decode in (
-        Sampler(seed=1),
-        functools.partial(beam_search, beam_width=2),
-    ):
-        with pytest.raises(error, match=message):
-            decode(**arguments)
 
 
 def test_codes_that_are_none():

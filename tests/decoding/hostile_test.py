@@ -9,11 +9,12 @@ import tensorflow as tf
 from tests.support.decoding_models import Recurrent, make_head
 from tests.support.pairs import all_pairs
 from tf_hsm import Tree
-from tf_hsm.decoding import Sampler, beam_search
+from tf_hsm.decoding import Sampler, Trie, beam_search
 from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax, LabelTree
 
 RECURRENT = Recurrent(9, batch=2, dtype="float32")
 TREE = Tree.two_level(9)
+TRIE = Trie([[1, 5, 2, 3], [0, -1, -1, -1]])
 
 
 def arguments(**changes):
@@ -62,6 +63,23 @@ BAD = [
     ({"min_length": 5, "end": 1}, ValueError, "is 5, but length is 4"),
     ({"exclude": [1, 9]}, ValueError, "exclude is 9; the classes"),
     ({"exclude": ["a"]}, ValueError, "exclude must be an integer, not 'a'"),
+    ({"constraint": TREE}, TypeError, "must be a .*Trie .* not a Tree"),
+    ({"allowed": [1]}, ValueError, "needs a constraint"),
+    (
+        {"constraint": TRIE, "end": 1},
+        ValueError,
+        "end does not go with a constraint",
+    ),
+    (
+        {"constraint": TRIE, "length": 3},
+        ValueError,
+        "length is 3, but a path .* has 4 codes",
+    ),
+    (
+        {"constraint": TRIE, "head": make_head(Tree.flat(5))},
+        ValueError,
+        "has the code 5, but the classes of the head are 0 to 4",
+    ),
 ]
 BAD_SEARCH = [
     ({"head": LabelTree(TREE)}, TypeError, "LabelTree, whose labels do not"),

@@ -39,24 +39,6 @@ def all_hypotheses(model, length, end=None):
     return over + going_on
 
 
-def exhaustive_search(
-    model,
-    length,
-    end=None,
-    min_length=1,
-    length_penalty=0.0,
-    exclude=(),
-):
-    """All hypotheses that are wanted, best first."""
-    wanted = [
-        (classes, log_prob)
-        for classes, log_prob in all_hypotheses(model, length, end)
-        if not set(classes) & set(exclude)
-        and (classes[-1] not in ends_of(end) or len(classes) >= min_length)
-    ]
-    return sorted(wanted, key=lambda h: -score(h, length_penalty))
-
-
 def beam_search(
     model,
     beam_width,
