@@ -44,41 +44,32 @@ class Model:
     """Variables for a tree, and what a graph does with them."""
 
     def __init__(self, tree):
-        rng = np.random.default_rng(0)
         rows = tree.num_weight_rows
-        self.tree = tree
-        self.weights = tf.Variable(rng.normal(size=[rows, WIDTH]))
-        self.biases = tf.Variable(tf.zeros([rows], tf.float64))
-        self.vectors = tf.Variable(tf.zeros([5, WIDTH], tf.float64))
-        self.parameters = self.weights, self.biases
+        shapes = [rows, WIDTH], [rows], [5, WIDTH]
+        zeros = [tf.zeros(shape, tf.float64) for shape in shapes]
+        *self.parameters, self.vectors = map(tf.Variable, zeros)
+        self.head = tf_hsm.TreeHead(*self.parameters, tree)
         self.optimizer = tf_hsm.optimizers.SGD()
         self.optimizer.build([*self.parameters, self.vectors])
 
-    def loss(self, labels, inputs):
-        return tf_hsm.hierarchical_softmax_loss(
-            *self.parameters, labels, inputs, self.tree
-        )
-
-    def gradient(self, labels, inputs):
+    def gradient(self, labels, inputs, head=None):
+        head = head or self.head
+        sources = [head.weights, head.biases, inputs]
         with tf.GradientTape() as tape:
-            tape.watch([*self.parameters, inputs])
-            losses = self.loss(labels, inputs)
-        return tape.gradient(losses, [*self.parameters, inputs])
+            tape.watch(sources)
+            losses = head.loss(labels, inputs)
+        return tape.gradient(losses, sources)
 
     def gradient_of_tensors(self, labels, inputs):
-        variables = self.parameters
-        self.parameters = tuple(v.read_value() for v in variables)
-        found = self.gradient(labels, inputs)
-        self.parameters = variables
-        return found
+        tensors = [v.read_value() for v in self.parameters]
+        head = tf_hsm.TreeHead(*tensors, self.head.tree)
+        return self.gradient(labels, inputs, head)
 
     def step(self, labels, inputs):
-        return tf_hsm.hierarchical_softmax_train_step(
-            *self.parameters, labels, inputs, self.tree, self.optimizer
-        )
+        return self.head.train_step(labels, inputs, self.optimizer)
 
     def step_from_state(self, labels, inputs):
-        made = kept_loss(self.parameters, labels, inputs, self.tree)
+        made = kept_loss(self.parameters, labels, inputs, self.head.tree)
         ones = tf.ones([BATCH], tf.float64)
         step_from(made.state, self.parameters, ones, self.optimizer)
 
@@ -88,23 +79,8 @@ class Model:
             labels,
             self.vectors,
             indices,
-            self.tree,
+            self.head.tree,
             self.optimizer,
-        )
-
-    def log_prob(self, classes, inputs):
-        return tf_hsm.hierarchical_softmax_log_prob(
-            *self.parameters, classes, inputs, self.tree
-        )
-
-    def log_probs(self, inputs):
-        return tf_hsm.hierarchical_softmax_log_probs(
-            *self.parameters, inputs, self.tree
-        )
-
-    def top_k(self, inputs):
-        return tf_hsm.hierarchical_softmax_top_k(
-            *self.parameters, inputs, self.tree, 2
         )
 
 
@@ -122,7 +98,7 @@ def test_loss_and_gradient(name, way):
 def test_a_pinned_tree_has_half_the_products():
     binary = tf_hsm.Tree.balanced(37, 2)
     full, half = (
-        count(Model(tree).loss, LABELS, INPUTS)
+        count(Model(tree).head.loss, LABELS, INPUTS)
         for tree in (binary, binary.pin())
     )
     assert full == pytest.approx(2 * half, abs=2)
@@ -134,21 +110,24 @@ def test_a_pinned_tree_has_half_the_products():
         ("step", (LABELS, INPUTS), "TfHsm", 3),
         ("step_from_state", (LABELS, INPUTS), "LossStep", 1),
         ("embedding_step", (LABELS, LABELS), "TfHsm", 3),
-        ("log_prob", (CANDIDATES, INPUTS), "TfHsm", 3),
     ],
 )
-def test_paths(function, specs, op, times):
-    """So many products along the paths of labels or of given classes."""
+def test_steps(function, specs, op, times):
+    """So many products along the paths of labels."""
     tree = trees.CATALOGUE["random"]()
     found = count(getattr(Model(tree), function), *specs, op=op)
     assert found == pytest.approx(times * products(tree), abs=1)
 
 
-@pytest.mark.parametrize("function", ["log_probs", "top_k"])
-def test_all_rows(function):
+def test_answers():
+    """The paths of three classes; all rows."""
     tree = trees.CATALOGUE["random"]()
-    found = count(getattr(Model(tree), function), INPUTS)
-    assert found == 2 * BATCH * WIDTH * tree.num_rows
+    head = Model(tree).head
+    found = count(head.log_prob, CANDIDATES, INPUTS)
+    assert found == pytest.approx(3 * products(tree), abs=1)
+    for answer in (head.log_probs, lambda x: head.top_k(x, 2)):
+        found = count(answer, INPUTS)
+        assert found == 2 * BATCH * WIDTH * tree.num_rows
 
 
 def test_the_profiler_counts_what_has_a_known_shape():
@@ -157,13 +136,13 @@ def test_the_profiler_counts_what_has_a_known_shape():
         tf.TensorSpec([None], tf.int64),
         tf.TensorSpec([None, WIDTH], tf.float64),
     )
-    assert flops(graph_of(model.loss, *unknown)) == [None]
-    graph = graph_of(model.loss, LABELS, INPUTS)
+    assert flops(graph_of(model.head.loss, *unknown)) == [None]
+    graph = graph_of(model.head.loss, LABELS, INPUTS)
     profiler = tf.compat.v1.profiler
     options = profiler.ProfileOptionBuilder(
         profiler.ProfileOptionBuilder.float_operation()
     ).with_empty_output()
     with graph.as_default():
         found = profiler.profile(graph, options=options.build())
-    wanted = 2 * products(model.tree)
+    wanted = 2 * products(model.head.tree)
     assert found.total_float_ops == pytest.approx(wanted, abs=2)
