@@ -18,7 +18,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cc/cuda/loss/hot/hot_load.h"
+#include "cc/cuda/loss/hot/hot_product.h"
 
 namespace tf_hsm::gpu {
 

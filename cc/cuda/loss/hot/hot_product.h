@@ -18,6 +18,7 @@
 
 #include "cc/cuda/device/mma.h"
 #include "cc/cuda/loss/hot/panel.h"
+#include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/product.h"
 #include "cc/cuda/tile/row_piece.h"
 
@@ -210,6 +211,21 @@ class HotMma {
   static constexpr int kStep = MmaOperand<T>::kDepth;  // along k
 
   float sums_[4][4][4];
+};
+
+// What the kernels of hot groups get.
+template <typename Product>
+struct HotArguments {
+  using ProductType = Product;
+  using T = typename Product::Weight;
+  const T* weights;
+  const T* biases;
+  const typename Product::Input* x;  // sorted
+  int64_t width;
+  Slabs slabs;
+  int weight_bytes;  // of a copy, see CopyBytes
+  int input_bytes;
+  Buffers<T> buffers;
 };
 
 }  // namespace tf_hsm::gpu

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cc/cuda/loss/hot/hot_load.h"
+#include "cc/cuda/loss/hot/hot_product.h"
 #include "cc/cuda/tile/largest_grad.h"
 #include "cc/cuda/tile/node_sums.h"
 #include "cc/cuda/tile/row_output.h"
