@@ -203,6 +203,18 @@ TF_HSM_DEVICE void ListItem(const DevicePlan& plan, ItemKind kind, int64_t i,
   items[i] = item;
 }
 
+// A block that makes a plan by itself.
+constexpr int kPlanThreads = 512;
+constexpr int kPlanKeys = 5;  // of a thread
+
+// Whether one block makes the plan of `size` examples and at most `nodes`.
+inline bool FitsOneBlock(const TreeView& tree, int64_t size, int64_t nodes) {
+  constexpr int64_t kMost = kPlanThreads * kPlanKeys;
+  constexpr int64_t kMostKeys = int64_t{1} << 31;
+  return size <= kMost && nodes <= kMost && tree.num_classes < kMostKeys &&
+         tree.num_groups < kMostKeys;
+}
+
 }  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_PLAN_CUT_H_

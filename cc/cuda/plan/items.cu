@@ -3,7 +3,6 @@
 
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/plan/cut.h"
-#include "cc/cuda/plan/one_block.h"
 #include "cc/cuda/plan/plan.h"
 
 namespace tf_hsm::gpu {
