@@ -70,7 +70,7 @@ EndClasses(EndArguments<T> in) {
 }
 
 template <typename T>
-struct Parts {
+struct ClassMemory {
   Batch<T> losses;  // a class each
   Memory memory;
   int32_t* order;     // of the inputs
@@ -80,9 +80,9 @@ struct Parts {
 
 // Lays out what the classes of `size` examples need.
 template <typename T>
-Parts<T> LayOut(const Batch<T>& batch, int64_t count, int64_t size,
-                void* scratch) {
-  Parts<T> parts;
+ClassMemory<T> LayOut(const Batch<T>& batch, int64_t count, int64_t size,
+                      void* scratch) {
+  ClassMemory<T> parts;
   Arena arena(scratch);
   arena.Take(size * count, &parts.order);
   arena.Take(size * count * batch.width, &parts.x);
@@ -122,7 +122,7 @@ std::string ClassLogProbs(const Batch<T>& batch, const Levels& levels,
   const Launcher launcher(stream);
   const int64_t label_bytes = batch.labels_are_int64 ? 8 : 4;
   return ForEachChunk(batch, chunk, [&](int64_t begin, Batch<T> inputs) {
-    Parts<T> parts = LayOut(batch, count, inputs.size, scratch);
+    ClassMemory<T> parts = LayOut(batch, count, inputs.size, scratch);
     const std::string failed = CheckBatch(parts.losses);
     if (!failed.empty()) return failed;
     EndArguments<T> end = {batch.tree,

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "cc/cuda/device/mma.h"
-#include "cc/cuda/tile/parts.h"
+#include "cc/cuda/tile/tile.h"
 
 namespace tf_hsm::gpu {
 

@@ -1,4 +1,5 @@
-// Tiles of weights and of inputs in shared memory, and their loads.
+// Tiles of weights and of inputs in shared memory, and their loads; and how the
+// tile of logits of their product lies there.
 //
 // A tile has 32 rows of up to kMaxColumns columns, a slab of the width. Rows
 // begin 16 bytes further in the banks than the row before, so that neither the
@@ -117,6 +118,29 @@ template <typename T>
 TF_HSM_DEVICE Four<T> LoadFour(const T* from) {
   return *reinterpret_cast<const Four<T>*>(from);
 }
+
+// Numbers between the rows of a tile of logits or coefficients in shared
+// memory.
+constexpr int kCoefficientStride = kTile + 4;
+
+// The parts of the logits of example e are in the columns e + i * step() of a
+// tile, below `end`.
+struct Parts {
+  int log_step;
+  int end;
+
+  TF_HSM_HOST_DEVICE int step() const { return 1 << log_step; }
+  TF_HSM_HOST_DEVICE int count() const { return end >> log_step; }
+  TF_HSM_HOST_DEVICE int Part(int column) const { return column >> log_step; }
+  TF_HSM_HOST_DEVICE int Example(int column) const {
+    return column & (step() - 1);
+  }
+};
+constexpr Parts kWhole = {5, kTile};
+static_assert(kTile == 1 << 5, "kWhole has one part");
+
+// Weights come as they are stored, inputs as Product::Input.
+enum class Source { kWeights, kInputs };
 
 }  // namespace tf_hsm::gpu
 
