@@ -6,7 +6,6 @@ from keras import ops
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
     find_labels,
-    read_labels,
 )
 
 
@@ -39,17 +38,16 @@ class TopKAccuracy(OfTheBest):
     def __init__(self, head, k=5, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
 
-    def _scores(self, head, hidden, labels, mask, sample_weight):
+    def _check(self, head):
         if head.several_labels:
             raise ValueError(
                 f"{self.name} is for one label per input, but {head.name} has "
                 "several labels: take tf_hsm.metrics.PrecisionAtK"
             )
-        labels, mask, sample_weight = read_labels(
-            head, hidden, labels, mask, sample_weight
-        )
+
+    def _scores(self, head, hidden, labels):
         found = find_labels(head, hidden, self.k, labels)
-        return ops.any(found, [-2, -1]), mask, sample_weight
+        return [ops.any(found, [-2, -1])]
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -77,19 +75,18 @@ class PrecisionAtK(OfTheBest):
     """
 
     _default_name = "precision_at_{}"
+    _takes_sets = True
 
     def __init__(self, head, k=1, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
 
-    def _scores(self, head, hidden, labels, mask, sample_weight):
+    def _check(self, head):
         if self.k > head.num_classes:
             raise ValueError(
                 f"{self.name}: k = {self.k}, but {head.name} has "
                 f"{head.num_classes} classes"
             )
-        labels, mask, sample_weight = read_labels(
-            head, hidden, labels, mask, sample_weight, as_sets=True
-        )
+
+    def _scores(self, head, hidden, labels):
         found = find_labels(head, hidden, self.k, labels)
-        precision = ops.mean(ops.cast(ops.any(found, -2), self.dtype), -1)
-        return precision, mask, sample_weight
+        return [ops.mean(ops.cast(ops.any(found, -2), self.dtype), -1)]

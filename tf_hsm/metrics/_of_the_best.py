@@ -47,11 +47,9 @@ class HeadMetric(keras.metrics.Metric):
 class OfTheBest(HeadMetric):
     """The mean over the inputs of a score of their k most probable classes.
 
-    A subclass has a `_default_name`, and `_scores(head, hidden, labels, mask,
-    sample_weight)`, which takes hidden vectors, their Keras mask or None, and
-    labels and weights as given. It returns the scores `[...]` of inputs;
-    `[...]` bool, the inputs that count, or None; and weights that broadcast
-    from the left, or None.
+    A subclass has a `_default_name`, and `_scores(head, hidden, labels)`, which
+    takes hidden vectors, and the labels `[..., M]` of `read_labels`. It returns
+    the scores `[...]` of inputs, one tensor for each of `_means()`.
 
     Args:
       head: the head.
@@ -63,6 +61,8 @@ class OfTheBest(HeadMetric):
       TypeError: `head` is no layer of `tf_hsm.layers`.
       ValueError: `k` is below 1.
     """
+
+    _takes_sets = False  # whether labels are sets for a head of one label too
 
     def __init__(self, head, k, name, dtype):
         self.k = _checks.as_integer("k", k)
@@ -91,17 +91,25 @@ class OfTheBest(HeadMetric):
         head, mask = self.reference.get(), private_keras.mask_of(y_pred)
         with head._explain_lost_values():
             hidden = check_hidden(head, y_pred)
-            scores = self._scores(head, hidden, y_true, mask, sample_weight)
-            self._add(self.mean, *scores)
+            self._check(head)
+            labels, mask, sample_weight = read_labels(
+                head, hidden, y_true, mask, sample_weight, self._takes_sets
+            )
+            found = self._scores(head, hidden, labels)
+            for mean, scores in zip(self._means(), found, strict=True):
+                scores = ops.cast(scores, self.dtype)
+                weights = broadcast_weights(sample_weight, scores)
+                if mask is not None:
+                    counts = ops.cast(mask, self.dtype)
+                    weights = counts if weights is None else weights * counts
+                mean.update_state(scores, weights)
 
-    def _add(self, mean, scores, mask, sample_weight):
-        """Adds the scores `[...]` of inputs to a `keras.metrics.Mean`."""
-        scores = ops.cast(scores, self.dtype)
-        weights = broadcast_weights(sample_weight, scores)
-        if mask is not None:
-            counts = ops.cast(mask, self.dtype)
-            weights = counts if weights is None else weights * counts
-        mean.update_state(scores, weights)
+    def _check(self, head):
+        """Raises a ValueError if the metric cannot score labels of a head."""
+
+    def _means(self):
+        """Returns the `keras.metrics.Mean`s of the scores, a list."""
+        return [self.mean]
 
     def result(self):
         """Returns the mean; 0 before the first batch."""
@@ -109,7 +117,8 @@ class OfTheBest(HeadMetric):
 
     def reset_state(self):
         """Forgets all batches."""
-        self.mean.reset_state()
+        for mean in self._means():
+            mean.reset_state()
 
     def get_config(self):
         """The arguments of the constructor."""

@@ -9,7 +9,6 @@ from tf_hsm import _checks
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
     find_labels,
-    read_labels,
     refuse_node_labels,
 )
 from tf_hsm.runtime import label_sets
@@ -74,34 +73,30 @@ class PropensityScoredPrecisionAtK(OfTheBest):
         self._gains = 1 + constant * (self.counts + self.b) ** -self.a
         self.largest = keras.metrics.Mean(name="largest", dtype=dtype)
 
-    def _scores(self, head, hidden, labels, mask, sample_weight):
+    def _check(self, head):
         refuse_node_labels(self, head)
         if self.counts.size != head.num_classes:
             raise ValueError(
                 f"{self.name} has counts of {self.counts.size} classes, but "
                 f"{head.name} has {head.num_classes}"
             )
-        labels, mask, sample_weight = read_labels(
-            head, hidden, labels, mask, sample_weight
-        )
+
+    def _means(self):
+        return [self.mean, self.largest]
+
+    def _scores(self, head, hidden, labels):
         k = min(self.k, head.num_classes)
         found = ops.any(find_labels(head, hidden, k, labels), -1)
         table = tf.constant(self._gains, self.dtype)
         gains = tf.gather(table, tf.maximum(labels, 0))
         gains = tf.where(labels != label_sets.NONE, gains, 0)
         best = tf.sort(gains, -1, "DESCENDING")[..., :k]
-        self._add(self.largest, ops.sum(best, -1), mask, sample_weight)
         gains = tf.where(found, gains, 0)
-        return ops.sum(gains, -1), mask, sample_weight
+        return ops.sum(gains, -1), ops.sum(best, -1)
 
     def result(self):
         """Returns PSP@k; 0 before the first batch."""
         return ops.divide_no_nan(self.mean.result(), self.largest.result())
-
-    def reset_state(self):
-        """Forgets all batches."""
-        super().reset_state()
-        self.largest.reset_state()
 
     def get_config(self):
         """The arguments of the constructor."""

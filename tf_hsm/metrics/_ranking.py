@@ -8,7 +8,6 @@ from keras import ops
 from tf_hsm.metrics._of_the_best import (
     OfTheBest,
     find_labels,
-    read_labels,
     refuse_node_labels,
 )
 from tf_hsm.runtime import label_sets
@@ -48,16 +47,13 @@ class RecallAtK(OfTheBest):
     def __init__(self, head, k=10, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
 
-    def _scores(self, head, hidden, labels, mask, sample_weight):
-        labels, mask, sample_weight = read_labels(
-            head, hidden, labels, mask, sample_weight
-        )
+    def _scores(self, head, hidden, labels):
         found = ops.any(find_labels(head, hidden, self.k, labels), -1)
         recall = ops.divide_no_nan(
             _count(found, self.dtype),
             _count(labels != label_sets.NONE, self.dtype),
         )
-        return recall, mask, sample_weight
+        return [recall]
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -90,11 +86,10 @@ class NDCGAtK(OfTheBest):
     def __init__(self, head, k=10, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
 
-    def _scores(self, head, hidden, labels, mask, sample_weight):
+    def _check(self, head):
         refuse_node_labels(self, head)
-        labels, mask, sample_weight = read_labels(
-            head, hidden, labels, mask, sample_weight
-        )
+
+    def _scores(self, head, hidden, labels):
         k = min(self.k, head.num_classes)
         found = find_labels(head, hidden, k, labels)
         gains = ops.cast(ops.any(found, -2), self.dtype)
@@ -106,7 +101,7 @@ class NDCGAtK(OfTheBest):
         ndcg = ops.divide_no_nan(
             ops.sum(gains * discounts, -1), ops.sum(best * discounts, -1)
         )
-        return ndcg, mask, sample_weight
+        return [ndcg]
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -139,16 +134,13 @@ class MeanReciprocalRank(OfTheBest):
     def __init__(self, head, k=1000, *, name=None, dtype=None):
         super().__init__(head, k, name, dtype)
 
-    def _scores(self, head, hidden, labels, mask, sample_weight):
-        labels, mask, sample_weight = read_labels(
-            head, hidden, labels, mask, sample_weight
-        )
+    def _scores(self, head, hidden, labels):
         found = find_labels(head, hidden, self.k, labels, of_first=True)
         found = ops.any(found, -2)
         rank = 1 + ops.argmax(ops.cast(found, "int32"), -1)
         reciprocal = 1 / ops.cast(rank, self.dtype)
         is_found = ops.cast(ops.any(found, -1), self.dtype)
-        return is_found * reciprocal, mask, sample_weight
+        return [is_found * reciprocal]
 
 
 def _count(booleans, dtype):

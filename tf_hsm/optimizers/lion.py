@@ -37,11 +37,6 @@ class Lion(RowOptimizer, keras.optimizers.Lion):
 
     _rule_name = "lion"
 
-    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.99, **kwargs):
-        super().__init__(
-            learning_rate=learning_rate, beta_1=beta_1, beta_2=beta_2, **kwargs
-        )
-
     def _rule(self, rate):
         return Rule(self._rule_name, rate, self.beta_1, self.beta_2)
 

@@ -56,24 +56,6 @@ class RMSprop(RowOptimizer, keras.optimizers.RMSprop):
 
     _rule_name = "rmsprop"
 
-    def __init__(
-        self,
-        learning_rate=0.001,
-        rho=0.9,
-        momentum=0.0,
-        epsilon=1e-7,
-        centered=False,
-        **kwargs,
-    ):
-        super().__init__(
-            learning_rate=learning_rate,
-            rho=rho,
-            momentum=momentum,
-            epsilon=epsilon,
-            centered=centered,
-            **kwargs,
-        )
-
     def _rule(self, rate):
         name = self._rule_name
         name += "_centered" if self.centered else ""
