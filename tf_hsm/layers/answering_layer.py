@@ -16,7 +16,7 @@ from tf_hsm.layers.layer_arguments import width_of
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.saved_rows import SavedRows
-from tf_hsm.runtime import private_keras, private_tensorflow
+from tf_hsm.runtime import private_keras, private_saving, private_tensorflow
 from tf_hsm.tree import Tree
 
 
@@ -52,7 +52,7 @@ def _made_of(options, kind):
     return kind(**{n: options.pop(n) for n in names if n in options})
 
 
-class AnsweringLayer(keras.layers.Layer):
+class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
     """A Keras layer that holds a head and passes it questions.
 
     The layer is Keras' view of four objects and a head, and does no
@@ -94,6 +94,8 @@ class AnsweringLayer(keras.layers.Layer):
     seed = option("in_place", "seed")
     # Options of the four objects that the constructor does not take.
     _unsupported = ()
+    # A check of checkpoints. A SavedModel is loaded with its own functions.
+    _not_in_saved_models = ("_row_order",)
     plan = None  # of a tree on several devices
     tied_to = None  # the Embedding that has the rows
     _on_replicas = False  # whether each replica has a shard

@@ -57,6 +57,26 @@ def _nothing(name):
     return saveable_object.SaveableObject(None, [spec], name)
 
 
+class PartlyInSavedModels:
+    """A base of a Keras layer that keeps attributes out of SavedModels.
+
+    TensorFlow warns of a `PythonState` in a SavedModel, which cannot restore
+    it. Checkpoints have it all the same.
+
+    Attributes:
+      _not_in_saved_models: the names of the attributes.
+    """
+
+    _not_in_saved_models = ()
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        children = super()._trackable_children(save_type, **kwargs)
+        if save_type == "savedmodel":
+            for name in self._not_in_saved_models:
+                children.pop(name, None)
+        return children
+
+
 def note_latest(folder, path, paths):
     """Writes what `tf.train.latest_checkpoint` reads, with relative paths."""
     checkpoint_management.update_checkpoint_state_internal(
