@@ -154,6 +154,17 @@ def test_training_goes_on(name, form, rule, way, options, tmp_path):
     assert_goes_on(loaded, model, data)
 
 
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+def test_loading_without_tf_hsm(form, tmp_path, monkeypatch):
+    """Keras' error ends with what to do."""
+    model_of("tree", form, "sgd")[0].save(tmp_path / "model.keras")
+    registered = keras.saving.get_custom_objects()
+    monkeypatch.delitem(registered, "tf_hsm>HierarchicalSoftmax")
+    message = r"Could not locate class 'Hier.*import tf_hsm first.{,999}$"
+    with pytest.raises(TypeError, match=message):
+        keras.models.load_model(tmp_path / "model.keras")
+
+
 each_head = pytest.mark.parametrize("name", ["tree", "adaptive"])
 
 

@@ -407,6 +407,14 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
             options.pop(name, None)
         return {**super().get_config(), **options, **self._own_config()}
 
+    def get_build_config(self):
+        """Returns the shapes for `build`, as Keras does, and a hint.
+
+        Where tf_hsm is not imported, Keras' error ends with this config.
+        """
+        shapes = super().get_build_config()
+        return shapes and {**shapes, "to_load": "import tf_hsm first"}
+
     def _own_config(self):
         """Returns the arguments that none of the four objects has."""
         return {}

@@ -37,8 +37,10 @@ def built_without_values(layer, shapes):
 def build_shapes_of(layer):
     """The shapes that a built layer or model was built for, a list."""
     config, found = layer.get_build_config() or {}, []
-    shapes = config.get("shapes_dict", config)
-    for shape in shapes.values():
+    shapes = config.get("shapes_dict", {}).values()
+    if "input_shape" in config:
+        shapes = [config["input_shape"]]
+    for shape in shapes:
         is_one = all(size is None or isinstance(size, int) for size in shape)
         several = shape.values() if isinstance(shape, dict) else shape
         found += [shape] if is_one else several
