@@ -11,6 +11,7 @@ from tests.support.training import (
     COUNT,
     assert_near,
     assert_same,
+    in_place,
     looked_up,
     states,
     wide_problem,
@@ -51,24 +52,13 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
     if combiner == "mean":
         factors = factors / totals[owners]
     wide = np.float64 if vectors.dtype == tf.float64 else np.float32
-    with tf.GradientTape() as tape:
-        rows = tf.gather(vectors, bags.flat_values)
-        tape.watch(rows)
-        inputs = tf.math.unsorted_segment_sum(
-            tf.cast(rows, wide) * factors[:, None].astype(wide), owners, batch
-        )
-        losses = tf_hsm.hierarchical_softmax_train_step(
-            w,
-            b,
-            problem.labels,
-            inputs,
-            TREE,
-            optimizers[0],
-            loss_weights=problem.upstream,
-            stochastic_rounding=False,
-        )
-        total = tf.reduce_sum(losses * problem.upstream)
-    dx = tape.gradient(total, inputs).numpy().astype(np.float64)
+    rows = tf.cast(tf.gather(vectors, bags.flat_values), wide)
+    rows *= factors[:, None].astype(wide)
+    inputs = tf.math.unsorted_segment_sum(rows, owners, batch)
+    problem = problem.replace(inputs=inputs)
+    given = (w, b), problem, TREE, optimizers[0]
+    losses, dx = in_place(*given, stochastic_rounding=False)
+    dx = dx.numpy().astype(np.float64)
     # Summed in float64: what is rounded once in the op is rounded once here.
     sums = np.zeros(vectors.shape)
     np.add.at(sums, bags.flat_values.numpy(), factors[:, None] * dx[owners])

@@ -362,23 +362,32 @@ def _add_step(call, rng, dtype, width):
         bias_slots=_slots(rng, rule, biases[0]) if biases else [],
     )
     if call.op == "embedding_train_step":
-        vectors = rng.normal(size=(5, width)).astype(dtype)
+        count = _num_vectors(call.arguments["indices"][0].shape)
+        vectors = rng.normal(size=(count, width)).astype(dtype)
         call.arguments["vectors"] = [vectors]
         call.arguments["vector_slots"] = _slots(rng, rule, vectors)
     elif call.op != "loss_step":
         call.attributes["with_gradients"] = bool(rng.integers(2))
 
 
+def _num_vectors(shape):
+    return 5 + int(np.prod(shape))
+
+
 def _add_indices(call, rng, batch, integer, accumulator):
-    """Adds indices of 5 vectors: one, or a bag, for each label."""
+    """Adds indices of vectors: one, or a bag, for each label.
+
+    Some come many times, some once, some never.
+    """
     shape, splits, weights = batch, [], []
     if len(batch) == 1 and rng.integers(2):
         splits = [np.append(0, np.cumsum(rng.integers(4, size=batch)))]
         shape = splits[0][-1:]
         weights = [rng.random(shape).astype(accumulator)][: rng.integers(2)]
         call.attributes["combiner"] = str(rng.choice(["sum", "mean"]))
+    indices = _num_vectors(shape) * rng.random(shape) ** 3
     call.arguments.update(
-        indices=[rng.integers(5, size=shape).astype(integer)],
+        indices=[indices.astype(integer)],
         splits=splits,
         index_weights=weights,
     )

@@ -1,7 +1,7 @@
 """What training steps must do, at a place where their kernels run.
 
-`conformance_test` and `loss_state_test` have the cases for CPUs, `gpu_suite` has
-the cases for GPUs.
+`conformance_test` and `loss_state_test` have the cases for CPUs; `gpu_suite`
+has the cases for GPUs.
 """
 
 import functools
