@@ -8,11 +8,10 @@ process. Each is reported with its number: `--first=NUMBER --cases=1` with the
 same seed reads that file again. Exits with 1 after a finding.
 """
 
-import argparse
 import collections
 import json
+import math
 import mmap
-import os
 import pathlib
 import resource
 import signal
@@ -27,6 +26,7 @@ import numpy as np
 
 from tests.fuzz import seeds
 from tests.fuzz.mutations import damage
+from tests.support import children
 
 # Cases of one child process, which then gives its memory back.
 _CASES_PER_CHILD = 25_000
@@ -184,10 +184,10 @@ def read_cases(cases, seed, folder, at=lambda case: None):
       at: is told each number.
 
     Returns:
-      The number of cases by name and outcome, a Counter; and the findings, a
-      list of number, name and text.
+      The number of cases by name and outcome, a Counter. A finding begins with
+      WRONG, and has the number.
     """
-    counts, findings = collections.Counter(), []
+    counts = collections.Counter()
 
     def stop(*args):
         raise _Hang
@@ -203,46 +203,11 @@ def read_cases(cases, seed, folder, at=lambda case: None):
                 at(case)
                 name, outcome = read_case(case, seed, pathlib.Path(folder))
                 is_fine = outcome in ("read", "refused")
-                counts[f"{name} {outcome if is_fine else 'FOUND'}"] += 1
-                if not is_fine:
-                    findings.append([case, name, outcome])
+                wrong = "" if is_fine else f"WRONG: case {case}: "
+                counts[f"{wrong}{name} {outcome}"] += 1
     finally:
         signal.signal(signal.SIGPROF, before)
-    return counts, findings
-
-
-def _run_child(cases, seed):
-    """As `read_cases`, in a process that may end; returns the number read."""
-    current = mmap.mmap(-1, 8)
-    reads, writes = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.close(reads)
-            with tempfile.TemporaryDirectory() as folder:
-                _limit_memory()
-                answer = read_cases(
-                    cases, seed, folder, lambda case: _put(current, case)
-                )
-            with open(writes, "w") as file:
-                json.dump(answer, file)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(0)
-    os.close(writes)
-    with open(reads) as file:
-        text = file.read()
-    _, status = os.waitpid(child, 0)
-    if not text:
-        case = int.from_bytes(current[:8], "little")
-        finding = [case, "?", f"ends the process: status {status}"]
-        return {"process ended FOUND": 1}, [finding], case + 1 - cases.start
-    return *json.loads(text), len(cases)
-
-
-def _put(shared, case):
-    shared[:8] = case.to_bytes(8, "little")
+    return counts
 
 
 def _limit_memory():
@@ -256,41 +221,39 @@ def _limit_memory():
 
 def main(arguments=None):
     """Returns the exit status."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = children.parser(__doc__)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--minutes", type=float, help="in place of --cases")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
-    flags = parser.parse_args(arguments)
-    start = time.monotonic()
-    counts, num_findings, case = collections.Counter(), 0, flags.first
-    while True:
-        size = _CASES_PER_CHILD
-        if flags.minutes is None:
-            size = min(size, flags.first + flags.cases - case)
-            is_done = size <= 0
-        else:
-            is_done = time.monotonic() - start > 60 * flags.minutes
-        if is_done:
-            break
-        found, findings, read = _run_child(range(case, case + size), flags.seed)
-        counts.update(found)
-        case += read
-        for number, name, text in findings:
-            print(f"case {number}, {name}: {text}", flush=True)
-        num_findings += len(findings)
-        print(f"{case - flags.first:,} cases", file=sys.stderr, flush=True)
-    for key in sorted(counts):
-        print(f"{counts[key]:12,}  {key}")
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = usage.ru_utime + usage.ru_stime
-    print(
-        f"{case - flags.first:12,}  cases with seed {flags.seed}, "
-        f"{num_findings} findings, {cpu / 60:.1f} minutes of CPU"
+    options = parser.parse_args(arguments)
+    end = options.first + options.cases
+    if options.child:
+        _limit_memory()
+        at, cases = children.Progress().report, range(options.first, end)
+        with tempfile.TemporaryDirectory() as folder:
+            counts = read_cases(cases, options.seed, folder, at)
+        print(json.dumps([counts, options.cases]))
+        return 0
+    until = math.inf
+    if options.minutes is not None:
+        end, until = sys.maxsize, time.monotonic() + 60 * options.minutes
+
+    def run_child(first, made):
+        arguments = {
+            "seed": options.seed,
+            "first": first,
+            "cases": min(_CASES_PER_CHILD, end - first),
+        }
+        given = [f"--{name}={value}" for name, value in arguments.items()]
+        return children.run("tests.fuzz.readers", ["--child", *given], first)
+
+    return children.survey(
+        run_child,
+        options.first,
+        end,
+        lambda total: time.monotonic() > until,
+        "cases",
     )
-    return 1 if num_findings else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The fuzzer of readers: a short run of it, and what it finds."""
 
+import itertools
 import warnings
 
 import keras
@@ -10,13 +11,10 @@ from tests.fuzz import readers
 
 
 def test_damaged_files_are_read_or_refused(tmp_path):
-    counts, findings = readers.read_cases(range(500), 1, tmp_path)
-    assert not findings
-    outcomes = {f"{name} {x}" for name in readers._READERS for x in OUTCOMES}
-    assert set(counts) == outcomes and sum(counts.values()) == 500
-
-
-OUTCOMES = ("read", "refused")
+    counts = readers.read_cases(range(500), 1, tmp_path)
+    outcomes = itertools.product(readers._READERS, ("read", "refused"))
+    assert set(counts) == set(map(" ".join, outcomes))
+    assert counts.total() == 500
 
 
 def test_findings(tmp_path, monkeypatch):
@@ -41,10 +39,8 @@ def test_findings(tmp_path, monkeypatch):
         (hang, "_Hang"),
     ):
         monkeypatch.setattr(readers, "_READERS", {"paths.txt": reader})
-        counts, findings = readers.read_cases([7], 0, tmp_path)
-        assert counts == {"paths.txt FOUND": 1}
-        [[case, name, found]] = findings
-        assert (case, name) == (7, "paths.txt") and text in found
+        [found] = readers.read_cases([7], 0, tmp_path)
+        assert found.startswith("WRONG: case 7: paths.txt ") and text in found
 
 
 def test_checkpoints_of_language_models(tmp_path):
