@@ -27,7 +27,7 @@ def node_log_probs(tree, problem):
         Two arrays `[B, R]`.
     """
     z, z_error, _ = _logits(problem)
-    u = _roundoff(problem)
+    u = oracle.sum_roundoff(problem.weights.dtype)
     values, errors = np.zeros(z.shape), np.zeros(z.shape)
     levels = np.ones(z.shape[1])
     for group, rows in _groups(tree):
@@ -66,12 +66,13 @@ def gradients(tree, problem, upstream):
     """
     x, w = _float64(problem.inputs), _float64(problem.weights)
     z, z_error, slope = _logits(problem)
-    u = _roundoff(problem)
+    dtype = problem.weights.dtype
+    u = oracle.sum_roundoff(dtype)
     log_probs, _ = node_log_probs(tree, problem)
     sums, sizes = np.array(upstream, np.float64), abs(_float64(upstream))
     dz, dz_error = np.zeros(z.shape), np.zeros(z.shape)
     terms = np.zeros(z.shape[1])
-    smallest = float(ml_dtypes.finfo(oracle.accumulator(_dtype(problem))).tiny)
+    smallest = float(ml_dtypes.finfo(oracle.accumulator(dtype)).tiny)
     for group, rows in reversed(list(_groups(tree))):
         parent = tree.group_parents[group]
         above = log_probs[:, [parent]] if parent >= 0 else 0.0
@@ -106,12 +107,8 @@ def gradients(tree, problem, upstream):
         (dz_error + batch * u * size).sum(0),
     )
     for name in ("dx", "dw", "db"):
-        dtype = problem.inputs.dtype if name == "dx" else _dtype(problem)
-        error = getattr(bound, name)
-        # Rounded once, to the argument's type.
-        error += oracle.unit_roundoff(dtype) * abs(getattr(value, name))
-        error += oracle.unit_roundoff(dtype) * error
-        error += float(ml_dtypes.finfo(dtype).tiny)
+        its = problem.inputs.dtype if name == "dx" else dtype
+        oracle.add_rounding(getattr(bound, name), getattr(value, name), its)
     return value, bound
 
 
@@ -247,8 +244,8 @@ def _logits(problem):
     """
     x, w = _float64(problem.inputs), _float64(problem.weights)
     b = 0.0 if problem.biases is None else _float64(problem.biases)
-    u = _roundoff(problem)
-    v = oracle.operand_roundoff(_dtype(problem))
+    u = oracle.sum_roundoff(problem.weights.dtype)
+    v = oracle.operand_roundoff(problem.weights.dtype)
     size = abs(x) @ abs(w).T + abs(b)
     z, slope = oracle.capped(x @ w.T + b, problem.logit_soft_cap)
     error = ((x.shape[1] + 1) * u + 2 * v) * size
@@ -267,13 +264,3 @@ def _keys(log_probs):
 
 def _float64(array):
     return np.asarray(array).astype(np.float64)
-
-
-def _dtype(problem):
-    return problem.weights.dtype
-
-
-def _roundoff(problem):
-    u = oracle.unit_roundoff(oracle.accumulator(_dtype(problem)))
-    # The reference rounds like the implementation.
-    return 2 * u if _dtype(problem) == np.float64 else u

@@ -195,12 +195,10 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
     dtype = problem.weights.dtype
     s, f = problem.label_smoothing, problem.z_loss
     c = problem.logit_soft_cap or 0
-    u = unit_roundoff(accumulator(dtype))
+    u = sum_roundoff(dtype)
     v = operand_roundoff(np.dtype(operands or dtype))
     # The error of a coefficient too small for half, as the kernels scale it.
     tiny = 2.0**-38 * abs(upstream).max(initial=0) if v > 0 else 0.0
-    if dtype == np.float64:
-        u *= 2  # The oracle rounds like the implementation.
     value, magnitude = Result.zeros(problem), Result.zeros(problem)
     bound = Result.zeros(problem)
     terms = np.zeros(len(x))
@@ -251,18 +249,13 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
         bound.dx[its] += dz_error @ abs(w[rows])
         bound.dw[rows] += dz_error.T @ abs(xs)
         bound.db[rows] += dz_error.sum(0)
-    half_ulp = unit_roundoff(dtype) if dtype != accumulator(dtype) else 0.0
     bound.loss[:] += (tree.depth + 1) * u * value.loss
     bound.dx[:] += terms[:, np.newaxis] * u * magnitude.dx
     bound.dw[:] += len(x) * u * magnitude.dw
     bound.db[:] += len(x) * u * magnitude.db
-    for error, exact in zip(
-        (bound.dx, bound.dw, bound.db),
-        (value.dx, value.dw, value.db),
-        strict=True,
-    ):
-        # A number below the smallest normal one keeps an absolute precision.
-        error += half_ulp * (abs(exact) + error) + _smallest_normal(dtype)
+    for name in ("dx", "dw", "db"):
+        error, exact = getattr(bound, name), getattr(value, name)
+        add_rounding(error, exact, dtype, accumulator(dtype))
     return value, bound
 
 
@@ -294,6 +287,25 @@ def unit_roundoff(dtype):
     return float(ml_dtypes.finfo(dtype).eps) / 2
 
 
+def sum_roundoff(dtype):
+    """Returns the unit roundoff of sums of numbers of `dtype`.
+
+    In float64 it is doubled, because the reference rounds as well.
+    """
+    return unit_roundoff(accumulator(dtype)) * (1 + (dtype == np.float64))
+
+
+def add_rounding(error, exact, dtype, sums=None):
+    """Adds to a bound, in place, the error of one rounding to `dtype`.
+
+    Numbers whose type `sums` is the same are not rounded.
+    """
+    if sums is None or dtype != sums:
+        error += unit_roundoff(dtype) * (abs(exact) + error)
+    # A number below the smallest normal one keeps an absolute precision.
+    error += float(ml_dtypes.finfo(dtype).smallest_normal)
+
+
 @contextlib.contextmanager
 def rounded_operands():
     """Bounds are those of tensor cores, where these are used.
@@ -312,10 +324,6 @@ def operand_roundoff(dtype):
     if dtype == np.float64 or _operand_roundoff == 0:
         return 0.0
     return max(_operand_roundoff, unit_roundoff(dtype))
-
-
-def _smallest_normal(dtype):
-    return float(ml_dtypes.finfo(dtype).smallest_normal)
 
 
 def _group_of(tree, row):

@@ -98,19 +98,13 @@ def roots_of_rows(forest):
 
 def expanded(tree, problem):
     """The problem with zeros for the second rows of a pinned tree."""
-
-    def spread(array):
-        if array is None:
-            return None
-        rows = np.zeros([2 * len(array), *array.shape[1:]], array.dtype)
-        rows[::2] = array
-        return rows
-
     if not tree.pinned:
         return problem
-    return problem.replace(
-        weights=spread(problem.weights), biases=spread(problem.biases)
+    weights, biases = (
+        None if x is None else np.insert(x, np.arange(1, len(x) + 1), 0, 0)
+        for x in (problem.weights, problem.biases)
     )
+    return problem.replace(weights=weights, biases=biases)
 
 
 def hierarchical_softmax(tree, problem, **options):

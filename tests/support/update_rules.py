@@ -6,7 +6,6 @@ Beside each result a bound on the error of an implementation, as in `oracle`.
 import functools
 
 import keras
-import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
@@ -202,9 +201,7 @@ def stepped(
         The new value and slots, as a list, and bounds on the errors of each:
         of the first order, doubled.
     """
-    u = oracle.unit_roundoff(oracle.accumulator(dtype))
-    if dtype == np.float64:
-        u *= 2  # What is written here rounds like the implementation.
+    u = oracle.sum_roundoff(dtype)
     rate = float(optimizer.learning_rate) if rate is None else rate
     kinds = (k for k in _RULES if isinstance(optimizer, k))
     rule = _RULES[next(kinds)]
@@ -218,10 +215,7 @@ def stepped(
         change_error = change_error + 8 * u * abs(shrinks)
     new = value - change
     value_error = 2 * change_error + u * (abs(value) + abs(change))
-    if dtype != oracle.accumulator(dtype):
-        value_error += oracle.unit_roundoff(dtype) * (abs(new) + value_error)
-        # A number below the smallest normal one keeps an absolute precision.
-        value_error += float(ml_dtypes.finfo(dtype).smallest_normal)
+    oracle.add_rounding(value_error, new, dtype, oracle.accumulator(dtype))
     return [new, *slots], [value_error, *(2 * e for e in errors)]
 
 
