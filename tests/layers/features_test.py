@@ -8,13 +8,13 @@ writes the tables anew. The document gives a reason for each "no".
 import pathlib
 import re
 
-from tests.support import feature_answers, feature_options, feature_uses
+from tests.support import feature_answers, head_features
 from tests.support.heads_by_name import NAMES
 
 DOCUMENT = pathlib.Path().resolve() / "docs/features.md"
 TABLES = {
-    "Options of the constructor": feature_options.FEATURES,
-    "Use": feature_uses.FEATURES,
+    "Options of the constructor": head_features.OPTIONS,
+    "Use": head_features.USES,
     "Answers": feature_answers.FEATURES,
 }
 # How a head says that it lacks a feature. Any other error is a mistake.

@@ -1,6 +1,6 @@
 """Answers of heads: each is tried, and must have an effect.
 
-See `feature_options` for what a feature is.
+See `head_features` for what a feature is.
 """
 
 import functools
