@@ -57,12 +57,3 @@ def test_grown_and_rebalanced():
     assert tree.grow({"dog": 5}).counts.tolist() == [60, 30, 1, 5]
     assert tree.with_counts(None).grow({"dog": 5}).counts is None
     assert tree.rebalance({"cat": 9, "the": 7}).counts.tolist() == [7, 0, 9]
-
-
-@pytest.mark.parametrize(
-    "counts, message",
-    [([1, 2], "has 2 entries"), ([1, -1, 1], "count of class 1 is -1")],
-)
-def test_bad_counts(counts, message):
-    with pytest.raises(ValueError, match=message):
-        Tree.balanced(3, 2).with_counts(counts)

@@ -7,7 +7,6 @@ import tensorflow as tf
 from tests.support.tree_reference import random_parents
 from tf_hsm import decoding, layers
 from tf_hsm.tree import Tree
-from tf_hsm.tree.names import Names
 
 ODD = ["", "a", "é", "", "猫 cat", "a\nb", "\0", "𝄞", "x" * 500, "\ud800", ""]
 PATHS = [("animal", "cat"), ("plant",), ("animal", "dog"), ("thing", "", "é")]
@@ -107,32 +106,6 @@ def test_summary_counts_names():
     assert "names" not in Tree.two_level(5).summary()
 
 
-def packed(utf8=b"ab\xc3\xa9", offsets=(0, 1, 4)):
-    return Names(np.frombuffer(utf8, np.uint8), np.array(offsets))
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (packed(offsets=(0, 4)), "1 names for 2 rows"),
-        (packed(offsets=(1, 2, 4)), "bytes 1 to 4 of 4"),
-        (packed(offsets=(0, 2, 3)), "bytes 0 to 3 of 4"),
-        (packed(offsets=(0, 5, 4)), "row 1 is cut"),
-        (packed(offsets=(0, -1, 4)), "row 0 is cut"),
-        (packed(offsets=(0, 3, 4)), "row 1 is cut"),
-        (packed(b"\xff", (0, 0, 1)), "not UTF-8"),
-        (packed(offsets=(0.0, 1.0, 4.0)), "must hold integers"),
-        (
-            Names(np.zeros(4, np.int64), np.array([0, 1, 4])),
-            "not bytes",
-        ),
-    ],
-)
-def test_bad_stored_names(names, message):
-    with pytest.raises(ValueError, match=message):
-        Tree([0, 2], [-1], [0, 1], names=names)
-
-
 def test_damaged_files_and_configs(tmp_path):
     path = tmp_path / "tree.npz"
     tree = animals()
@@ -150,40 +123,6 @@ def test_damaged_files_and_configs(tmp_path):
     ):
         with pytest.raises(ValueError, match="not a config of"):
             Tree.from_config({**config, "names": bad})
-
-
-def name_nodes(names):
-    return Tree.from_parents([-1, 0, 0], names=names)
-
-
-def name_rows(names):
-    return Tree([0, 2], [-1], [0, 1], names=names)
-
-
-BARE = Tree.two_level(3)
-
-
-@pytest.mark.parametrize(
-    ("function", "argument", "message"),
-    [
-        (name_nodes, ["r", "a", 3], "name of node 2 must be a str, not 3"),
-        (name_nodes, ["r", "a"], "2 entries; .* for each node, which are 3"),
-        (name_nodes, "ran", "list of strs, not 'ran'"),
-        (name_nodes, 7, "strs, not a int"),
-        (name_rows, ["a", None], "name of row 1 must be a str, not None"),
-        (BARE.with_class_names, ["a", b"b", "c"], "class 1 must .* not b'b'"),
-        (BARE.with_class_names, ["a"], "1 entries; .* each class, which are 3"),
-        (BARE.with_class_names, None, "a NoneType"),
-        (BARE.with_class_names, np.arange(3), "class 0 must be a str, not 0"),
-        (BARE.with_class_names, np.array([["a"]] * 3), r"str, not \['a'\]"),
-        (BARE.class_name, 0, "the tree has no names"),
-        (BARE.class_name, [0], "the tree has no names"),
-        (BARE.path_names, 0, "the tree has no names"),
-    ],
-)
-def test_bad_arguments(function, argument, message):
-    with pytest.raises(ValueError, match=message):
-        function(argument)
 
 
 @pytest.mark.parametrize(

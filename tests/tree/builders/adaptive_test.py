@@ -58,14 +58,6 @@ def test_shape(seed, tail):
         check(tree, nested_of(counts, cutoffs.tolist(), tail))
 
 
-def test_head_has_classes_before_clusters():
-    tree = Tree.adaptive([5, 9, 0, 5, 1, 7], cutoffs=[2, 4])
-    check(tree, [1, 5, [0, 3], [4, 2]])
-    assert tree.row_classes.tolist() == [1, 5, -1, -1, 0, 3, 4, 2]
-    check(Tree.adaptive([1, 3, 2], cutoffs=[]), [1, 2, 0])
-    check(Tree.adaptive([1, 3], cutoffs=[1], tail="two_level"), [1, [0]])
-
-
 @pytest.mark.parametrize("tail", TAILS)
 def test_best_cutoffs(tail):
     rng = np.random.default_rng(0)

@@ -114,41 +114,26 @@ def batches(labels, contexts, size=3_000):
         yield contexts[part], labels[part]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (LABELS.astype(np.int32), CONTEXTS.astype(np.uint16)),
-        (LABELS.tolist(), CONTEXTS.tolist()),
-        (LABELS[:, None], CONTEXTS[:, None]),
-        (tf.constant(LABELS), tf.constant(CONTEXTS)),
-        (batches(LABELS, CONTEXTS),),
-        (list(batches(LABELS[:, None], CONTEXTS)),),
-        (tf.data.Dataset.from_tensor_slices((CONTEXTS, LABELS)).batch(999),),
-        (
-            tf.data.Dataset.from_tensor_slices(
-                (CONTEXTS, LABELS, np.ones(LABELS.size))
-            ).batch(999),
-        ),
-        (
-            np.append(LABELS, [-1, -7]),
-            np.append(CONTEXTS, [1, -1]),
-        ),
-    ],
-    ids=[
-        "types",
-        "lists",
-        "columns",
-        "tensors",
-        "generator",
-        "batches",
-        "dataset",
-        "weights",
-        "none",
-    ],
-)
-def test_ways_to_pass_data(arguments):
-    tree = tree_of(*arguments)
-    assert same(tree, EXPECTED)
+def dataset(*arrays):
+    return tf.data.Dataset.from_tensor_slices(arrays).batch(999)
+
+
+WAYS = {
+    "types": (LABELS.astype(np.int32), CONTEXTS.astype(np.uint16)),
+    "lists": (LABELS.tolist(), CONTEXTS.tolist()),
+    "columns": (LABELS[:, None], CONTEXTS[:, None]),
+    "tensors": (tf.constant(LABELS), tf.constant(CONTEXTS)),
+    "generator": (batches(LABELS, CONTEXTS),),
+    "batches": (list(batches(LABELS[:, None], CONTEXTS)),),
+    "dataset": (dataset(CONTEXTS, LABELS),),
+    "weights": (dataset(CONTEXTS, LABELS, np.ones(LABELS.size)),),
+    "none": (np.append(LABELS, [-1, -7]), np.append(CONTEXTS, [1, -1])),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_pass_data(way):
+    assert same(tree_of(*WAYS[way]), EXPECTED)
 
 
 def test_sequences():
