@@ -1,6 +1,5 @@
 """Converted models on pinned trees: the vectors of the model, to the bit."""
 
-import keras
 import numpy as np
 
 from tests.support.converters_reference import (
@@ -11,7 +10,6 @@ from tests.support.converters_reference import (
     golden_gensim,
 )
 from tf_hsm import converters
-from tf_hsm.layers import HierarchicalSoftmax
 
 
 def of_paths(tree, paths, vectors):
@@ -25,7 +23,7 @@ def of_paths(tree, paths, vectors):
     return found
 
 
-def test_pinned_weights_are_the_bits_of_the_model(tmp_path):
+def test_pinned_weights_are_the_bits_of_the_model():
     model, _ = golden_gensim()
     converted = converters.from_gensim(model)
     assert converted.tree.pinned
@@ -45,12 +43,3 @@ def test_pinned_weights_are_the_bits_of_the_model(tmp_path):
     ]
     wanted = of_paths(converted.tree, paths, outputs)
     assert converted.weights.tobytes() == wanted.tobytes()
-
-    # And stay so in a head that is saved and loaded.
-    head = HierarchicalSoftmax(converted.tree, use_bias=False)
-    keras_model = keras.Sequential([keras.Input([5]), head])
-    head.kernel.assign(converted.weights)
-    keras_model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
-    assert loaded.tree == converted.tree
-    assert loaded.kernel.numpy().tobytes() == wanted.tobytes()
