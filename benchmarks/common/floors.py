@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tf_hsm.estimation.machine_rates import Probe, Rates, median  # noqa: F401
+from tf_hsm.estimation.calibration import Probe, Rates, median  # noqa: F401
 
 
 class Work(NamedTuple):

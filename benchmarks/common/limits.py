@@ -3,9 +3,9 @@
 import dataclasses
 
 from benchmarks.common import machine, units
-from tf_hsm.estimation import heads, peak_memory, slots, step_time
+from tf_hsm.estimation import heads, slots, step
 from tf_hsm.estimation.machine import Machine
-from tf_hsm.estimation.setting import Setting
+from tf_hsm.estimation.part import Setting
 
 # Allocators round up, and the rest of the machine is not idle.
 _USABLE_SHARE = 0.9
@@ -36,11 +36,11 @@ def estimated(what, tree, case, optimizer, rule=None):
 def step_bytes(part):
     """Returns what a step needs beside parameters and slots that are there."""
     part = dataclasses.replace(part, making_bytes=0)
-    return peak_memory.peak_bytes([part]) - peak_memory.persistent_bytes([part])
+    return step.peak_bytes([part]) - step.persistent_bytes([part])
 
 
 def step_seconds(part, rates, dtype):
-    """Returns what a step takes at least, at `machine_rates.Rates`."""
+    """Returns what a step takes at least, at `calibration.Rates`."""
     here = Machine(
         "here",
         flops={"float32": rates.flops},
@@ -50,7 +50,7 @@ def step_seconds(part, rates, dtype):
         half=0.0,
     )
     passes = (part.forward, part.backward, part.update)
-    return sum(step_time.of_work(work, here, dtype) for work in passes)
+    return sum(step.of_work(work, here, dtype) for work in passes)
 
 
 def of(settings):

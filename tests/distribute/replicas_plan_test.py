@@ -8,7 +8,7 @@ import pytest
 
 import tf_hsm
 from tests.support import spread_heads as heads
-from tests.support.estimated_heads import bytes_of
+from tests.support.estimates import bytes_of
 from tf_hsm.distribute import Plan, Step, plan
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.tree import Tree

@@ -6,11 +6,21 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.estimated_bodies import BATCH, SETTING, STEPS
+from tests.support.estimates import setting_of, stacked
 from tf_hsm.estimation import body
-from tf_hsm.estimation.body import formulas
 
 layers = keras.layers
+BATCH, STEPS = 3, 5
+SETTING = setting_of(batch=BATCH, length=STEPS)
+
+
+def parts_of(model):
+    return body.of(model).parts(SETTING)
+
+
+def part_of(layer, shape=(6,)):
+    (part,) = parts_of(stacked(shape, layer))
+    return part
 
 
 class Squares(layers.Layer):
@@ -34,9 +44,7 @@ class Squares(layers.Layer):
 
 
 def test_other_layers_are_traced():
-    inputs = keras.Input((6,))
-    model = keras.Model(inputs, Squares()(inputs))
-    (part,) = body.of(model).parts(SETTING)
+    part = part_of(Squares())
     assert part.kind == "Squares"
     assert part.parameters == 42
     # The loop's own comparisons count too.
@@ -45,16 +53,15 @@ def test_other_layers_are_traced():
     assert part.saved_bytes >= 4 * BATCH * 7
     assert part.uncounted == ()
     # Only the maximum says how often a loop runs.
-    model = keras.Model(inputs, Squares(turns=None)(inputs))
-    (part,) = body.of(model).parts(SETTING)
-    assert "how often the loop runs is not known" in part.uncounted[0]
+    reason, *_ = part_of(Squares(turns=None)).uncounted
+    assert "how often the loop runs is not known" in reason
 
 
 def test_operations_between_layers_are_traced():
     inputs = keras.Input((STEPS, 6))
     x = keras.ops.matmul(inputs, keras.ops.transpose(inputs, (0, 2, 1)))
     model = keras.Model(inputs, x * 2.0)
-    parts = body.of(model).parts(SETTING)
+    parts = parts_of(model)
     flops = sum(p.forward.flops for p in parts)
     assert flops >= 2 * BATCH * STEPS * STEPS * 6
     assert not any(p.uncounted for p in parts)
@@ -68,16 +75,10 @@ def test_masks_and_axes_of_attention_are_traced():
         [inputs, mask],
         masked(inputs, inputs, attention_mask=mask) + plain(inputs, inputs),
     )
-    one, two = [
-        p
-        for p in body.of(model).parts(SETTING)
-        if p.kind == "MultiHeadAttention"
-    ]
+    one, two = [p for p in parts_of(model) if p.kind == "MultiHeadAttention"]
     assert one.forward.flops == pytest.approx(two.forward.flops, rel=0.25)
-    images = keras.Input((4, 4, 8))
     layer = layers.MultiHeadAttention(2, 4, attention_axes=(1, 2))
-    model = keras.Model(images, layer(images, images))
-    (part,) = body.of(model).parts(SETTING)
+    part = part_of(lambda images: layer(images, images), (4, 4, 8))
     assert part.forward.flops >= 2 * BATCH * 16 * (4 * 8 * 8 + 2 * 16 * 8)
 
 
@@ -97,7 +98,7 @@ def test_subclassed_models_are_one_part():
 
     model = Own()
     model(np.zeros([2, STEPS], np.int32))
-    (part,) = body.of(model).parts(SETTING)
+    (part,) = parts_of(model)
     assert part.parameters == sum(np.prod(v.shape) for v in model.weights)
     assert part.is_sparse and part.gradient_bytes < 4 * 8000
     assert part.forward.flops >= 2 * BATCH * STEPS * 8 * 6
@@ -114,9 +115,7 @@ def test_what_cannot_be_counted_is_named():
         def compute_output_shape(self, shape):
             return shape
 
-    inputs = keras.Input((6,))
-    model = keras.Model(inputs, Strange(name="odd")(inputs))
-    (part,) = body.of(model).parts(SETTING)
+    part = part_of(Strange(name="odd"))
     assert part.name == "odd"
     assert "tracing it failed" in part.uncounted[0]
 
@@ -129,9 +128,7 @@ def test_branches_count_as_the_largest():
                 [lambda: x, lambda: tf.matmul(x, x, transpose_b=True) @ x],
             )
 
-    inputs = keras.Input((6,))
-    model = keras.Model(inputs, Switch()(inputs))
-    (part,) = body.of(model).parts(SETTING)
+    part = part_of(Switch())
     assert part.uncounted == ()
     assert part.forward.flops >= 2 * 2 * BATCH * BATCH * 6
 
@@ -141,7 +138,5 @@ def test_formulas_are_not_for_classes_that_inherit():
         def call(self, x):
             return super().call(x) + 1
 
-    formula = formulas.formula_of(
-        Own(4), [(BATCH, 6)], ["float32"], (BATCH, 4), SETTING
-    )
-    assert formula.forward.flops == 2 * BATCH * 6 * 4 + 2 * BATCH * 4
+    flops = part_of(Own(4)).forward.flops
+    assert flops == 2 * BATCH * 6 * 4 + 2 * BATCH * 4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support.estimates import estimate
+from tests.support.estimates import estimate, stacked
 from tf_hsm.estimation.result import PROCESS_BYTES
 
 
@@ -31,7 +31,7 @@ def test_totals_are_sums_of_parts():
 
 
 def test_a_model_that_computes_nothing():
-    model = keras.Sequential([keras.Input([6]), keras.layers.Reshape([2, 3])])
+    model = stacked((6,), keras.layers.Reshape([2, 3]))
     found = estimate(model, batch=4, corpus_tokens=100)
     assert found.milliseconds == 0 and "inf tokens/s" in str(found)
     found = found.to_dict()
@@ -40,14 +40,12 @@ def test_a_model_that_computes_nothing():
 
 
 def test_a_model_with_its_head():
-    inputs = keras.Input((5,), dtype="int32")
-    x = keras.layers.Embedding(50, 6)(inputs)
-    x = keras.layers.GRU(7, return_sequences=True)(x)
+    table = keras.layers.Embedding(50, 6)
+    cell = keras.layers.GRU(7, return_sequences=True)
     head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(50))
-    model = keras.Model(inputs, head(x))
+    model = stacked((5,), table, cell, head, dtype="int32")
     found = estimate(model)
-    weights = sum(int(np.prod(v.shape)) for v in model.weights)
-    assert found.parameters == weights
+    assert found.parameters == model.count_params()
     assert found.setting.length == 5
     assert found.parts[-1].kind == "HierarchicalSoftmax"
     assert found.labels == 8 * 5
@@ -59,7 +57,7 @@ def test_a_model_with_its_head():
 def test_labels_per_example():
     """A label tree costs more with more labels, however it is given."""
     layer = tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(5000))
-    model = keras.Sequential([keras.Input([8]), layer])
+    model = stacked((8,), layer)
     few, many = (
         [
             estimate(*what, width=width, labels_per_example=labels)
@@ -142,9 +140,8 @@ def test_replicas_save_time_not_flops():
     wire = 2 * 3 / 4 * sum(p.gradient_bytes for p in dense)
     assert four.replicas.wire_bytes > wire
     # Statistics that are not trained do not make a gradient a sparse one.
-    inputs = keras.Input((6,))
-    norm = keras.layers.BatchNormalization()(inputs)
-    found = estimate(keras.Model(inputs, norm), replicas=8)
+    model = stacked((6,), keras.layers.BatchNormalization())
+    found = estimate(model, replicas=8)
     assert found.replicas.wire_bytes == 2 * 7 / 8 * found.gradient_bytes
 
 
@@ -196,51 +193,45 @@ def test_types():
         reference = estimate("lstm:32", length=4)
         assert found.saved_bytes == saved * reference.saved_bytes
     # A type is for all variables of a model.
-    inputs = keras.Input((6,))
-    model = keras.Model(inputs, keras.layers.Dense(5)(inputs))
+    model = stacked((6,), keras.layers.Dense(5))
     found = estimate(model, "full", num_classes=9, dtype="float64")
     assert found.parameter_bytes == 8 * found.parameters
 
 
 def test_a_body_with_one_output_for_a_sequence():
     """A head after the last state has one label for each sequence."""
-    inputs = keras.Input((5,), dtype="int32")
-    x = keras.layers.Embedding(50, 6)(inputs)
     for every in (False, True):
-        y = keras.layers.GRU(7, return_sequences=every)(x)
-        found = estimate(keras.Model(inputs, y), "full", num_classes=9)
+        cell = keras.layers.GRU(7, return_sequences=every)
+        found = estimate(stacked((5, 6), cell), "full", num_classes=9)
         labels = 8 * (5 if every else 1)
         assert found.labels == labels
         assert found.parts[-1].forward.softmax == labels * 9
-    own = keras.layers.Dense(9)(keras.layers.GRU(7)(x))
-    assert estimate(keras.Model(inputs, own)).labels == 8
+    cell, own = keras.layers.GRU(7), keras.layers.Dense(9)
+    assert estimate(stacked((5, 6), cell, own)).labels == 8
 
 
 def test_frozen_layers_have_no_backward():
-    inputs = keras.Input((6,))
-    frozen = keras.layers.Dense(64, trainable=False)
-    x = keras.layers.Dense(64, trainable=False)(frozen(inputs))
-    found = estimate(keras.Model(inputs, keras.layers.Dense(3)(x)))
-    first, second, head = found.parts
-    for part in (first, second):
+    frozen = [keras.layers.Dense(64, trainable=False) for _ in range(2)]
+    *parts, head = estimate(stacked((6,), *frozen, keras.layers.Dense(3))).parts
+    for part in parts:
         assert part.backward.flops == part.saved_bytes == 0
         assert part.slot_bytes == part.gradient_bytes == 0
     assert head.backward.flops > 0
-    last = keras.layers.Dense(3, trainable=False)
-    found = estimate(keras.Model(inputs, last(keras.layers.Dense(4)(inputs))))
-    assert found.parts[0].slot_bytes > 0
-    assert found.parts[1].slot_bytes == found.parts[1].gradient_bytes == 0
+    first, last = estimate(
+        stacked((6,), keras.layers.Dense(6), frozen[0])
+    ).parts
+    assert first.slot_bytes > 0
+    assert last.slot_bytes == last.gradient_bytes == 0
 
 
 def test_a_step_in_place_is_in_the_backward():
     """Layers before it that are not trained have none."""
-    inputs = keras.Input((6,))
-    frozen = keras.layers.Dense(16, trainable=False)(inputs)
+    frozen = keras.layers.Dense(16, trainable=False)
     for trainable in (True, False):
         layer = tf_hsm.layers.HierarchicalSoftmax(
             tf_hsm.Tree.flat(9), optimizer="sgd", trainable=trainable
         )
-        body, head = estimate(keras.Model(inputs, layer(frozen))).parts
+        body, head = estimate(stacked((6,), frozen, layer)).parts
         assert body.backward.flops == body.saved_bytes == 0
         assert (head.backward.flops > 0) == trainable
     options = {"num_classes": 9, "width": 16, "head_optimizer": "sgd"}
@@ -249,9 +240,9 @@ def test_a_step_in_place_is_in_the_backward():
 
 
 def test_images_are_no_sequences():
-    inputs = keras.Input((12, 12, 1))
-    x = keras.layers.Flatten()(keras.layers.Conv2D(3, 3)(inputs))
-    found = estimate(keras.Model(inputs, keras.layers.Dense(4)(x)))
+    convolution, flat = keras.layers.Conv2D(3, 3), keras.layers.Flatten()
+    model = stacked((12, 12, 1), convolution, flat, keras.layers.Dense(4))
+    found = estimate(model)
     assert found.setting.length == 1
     assert "8 examples" in str(found)
 
@@ -275,7 +266,38 @@ def test_an_embedding_softmax_takes_ids():
     assert found.gradient_bytes == paths.gradient_bytes
 
 
+TREE = tf_hsm.Tree.two_level(9)
+ON_DEVICES = [
+    tf_hsm.layers.HierarchicalSoftmax(TREE, devices=["CPU:0"]),
+    tf_hsm.layers.AdaptiveSoftmax(
+        9, cutoffs=[3], div_value=1, devices=["CPU:0"]
+    ),
+]
+CUT = tf_hsm.estimation.head(TREE, shards=2, optimizer="sgd")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_classes": 9, "shards": 7, "head_optimizer": "sgd"},
+        {"body": "gru:8", "head": CUT},
+        {"head": [ON_DEVICES[0], "full"], "num_classes": 9},
+        {"head": ON_DEVICES[1]},
+        {"body": keras.Sequential([keras.Input([3]), ON_DEVICES[1]])},
+    ],
+)
+def test_a_head_on_devices_has_no_replicas(arguments):
+    arguments = {"body": None, "width": 3, "batch": 8, **arguments}
+    tf_hsm.estimate(**arguments)
+    with pytest.raises(
+        ValueError, match="replicas is 8, but the head is cut over devices"
+    ):
+        tf_hsm.estimate(**arguments, replicas=8)
+
+
 HEAD = {"body": None, "num_classes": 9, "width": 3}
+NINE = tf_hsm.estimation.transformer(layers=1, length=9)
+DENSE = keras.layers.Dense(9)
 
 
 @pytest.mark.parametrize(
@@ -300,30 +322,15 @@ HEAD = {"body": None, "num_classes": 9, "width": 3}
         ({"body": "lstm:8:2"}, "another form"),
         ({"body": "embedding:2x8"}, "another form"),
         ({"body": "embedding:8"}, "'embedding:8' needs vocabulary"),
-        (
-            {
-                "body": tf_hsm.estimation.transformer(layers=1, length=9),
-                "length": 7,
-            },
-            "length is 7, but the body's length is 9",
-        ),
+        ({"body": NINE, "length": 7}, "length is 7, but the body's"),
         (HEAD | {"num_classes": 9.5}, "num_classes must be an integer"),
         (HEAD | {"num_classes": 10**25}, "positive number below 1e18"),
         ({"head": "full"}, "which needs the number of its classes"),
         ({"head": [], "num_classes": 9}, "head is empty"),
         ({"num_classes": "lots"}, "num_classes is 'lots'"),
-        (
-            {"head": keras.layers.Dense(9), "head_optimizer": "sgd"},
-            "head_optimizer is for a head given by name",
-        ),
-        (
-            {"head": tf_hsm.Tree.two_level(8), "num_classes": 9},
-            "num_classes is 9, but head has 8",
-        ),
-        (
-            {"body": keras.layers.Dense(3), "vocabulary": 9},
-            "vocabulary is 9, but is for a body given as text",
-        ),
+        ({"head": DENSE, "head_optimizer": "sgd"}, "a head given by name"),
+        ({"head": TREE, "num_classes": 8}, "num_classes is 8, but head has 9"),
+        ({"body": DENSE, "vocabulary": 9}, "is for a body given as text"),
     ],
 )
 def test_bad_arguments(arguments, message):

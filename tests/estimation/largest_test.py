@@ -7,6 +7,8 @@ import tf_hsm
 from tf_hsm.estimation import inverse
 
 largest = tf_hsm.estimation.largest
+NINE = tf_hsm.estimation.recurrent("gru", 8, length=9)
+DENSE, TREE = keras.layers.Dense(3), tf_hsm.Tree.two_level(9)
 
 
 @pytest.mark.parametrize(
@@ -27,20 +29,13 @@ def test_the_next_does_not_fit(what, arguments):
     head = arguments.pop("head")
     value = largest("gru:64", head, what=what, **arguments)
 
-    def fits(value):
+    arguments = {"batch": 1, **arguments}
+    for size in (value, value + 1, value + value // 10 + 1):
         if what == "width":
-            found = tf_hsm.estimate(f"gru:{value}", head, **arguments)
+            found = tf_hsm.estimate(f"gru:{size}", head, **arguments)
         else:
-            found = tf_hsm.estimate(
-                "gru:64", head, **arguments, **{what: value}
-            )
-        return found.fits
-
-    if what != "batch":
-        arguments.setdefault("batch", 1)
-    assert fits(value)
-    assert not fits(value + 1)
-    assert not fits(value + value // 10 + 1)
+            found = tf_hsm.estimate("gru:64", head, **arguments | {what: size})
+        assert found.fits == (size == value)
 
 
 @pytest.mark.parametrize(("text", "unit"), [(":8", 8), ("", 64)])
@@ -78,28 +73,12 @@ def test_more_may_fit_beyond_the_first_limit(monkeypatch):
         (("lstm:8",), {"what": "depth"}, "what is 'depth'; it must be one of"),
         (("lstm:8",), {"batch": 3}, "batch is 3, but is what is looked for"),
         (("lstm:8", ["full"]), {}, "head is a list"),
-        (
-            (tf_hsm.estimation.recurrent("gru", 8, length=9),),
-            {"what": "length"},
-            "the length of the body is 9 already",
-        ),
+        ((NINE,), {"what": "length"}, "the length of the body is 9 already"),
         (("lstm:8",), {"memory": "1kB"}, "not even 1 fits: lstm 8 needs"),
         (("lstm:8",), {"memory": "x"}, "memory is 'x'"),
-        (
-            (keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)]),),
-            {"what": "width"},
-            "the width of a Sequential cannot be changed",
-        ),
-        (
-            ("lstm:8", tf_hsm.Tree.two_level(9)),
-            {"what": "num_classes"},
-            "the classes of a Tree cannot be changed",
-        ),
-        (
-            ("lstm:8",),
-            {"what": "batch", "memory": 1e17},
-            "there is no largest",
-        ),
+        ((DENSE,), {"what": "width"}, "the width of a Dense cannot be changed"),
+        ((None, TREE), {"what": "num_classes"}, "classes of a Tree cannot be"),
+        (("lstm:8",), {"memory": 1e17}, "there is no largest"),
     ],
 )
 def test_bad_arguments(args, arguments, message):

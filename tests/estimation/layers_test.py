@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import trees
-from tests.support.estimated_heads import bytes_of, setting_of, total
+from tests.support.estimates import bytes_of, setting_of, stacked, total
 from tf_hsm import layers
 from tf_hsm.estimation import heads
 
@@ -233,9 +233,8 @@ def test_a_tied_table_is_counted_once_with_a_dense_gradient():
     head = layers.HierarchicalSoftmax(
         tf_hsm.Tree.flat(5_000), tied_to=embedding
     )
-    tokens = keras.Input([7], dtype="int32")
-    hidden = keras.layers.GRU(32, return_sequences=True)(embedding(tokens))
-    model = keras.Model(tokens, head(hidden))
+    cell = keras.layers.GRU(32, return_sequences=True)
+    model = stacked((7,), embedding, cell, head, dtype="int32")
     slots = slot_bytes(tf_hsm.optimizers.LazyAdam(), model.trainable_variables)
     found = tf_hsm.estimate(model, batch=4).parts
     assert sum(p.parameters for p in found) == model.count_params()

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation import calibration, machine_rates
+from tf_hsm.estimation import calibration
 from tf_hsm.estimation.calibration import machine_of
 from tf_hsm.estimation.machine import DEFAULT, MACHINES
 from tf_hsm.estimation.part import Product
@@ -92,16 +92,8 @@ def test_product():
         ({"flops": 1, "read": -1}, ValueError, "read of the machine is -1"),
         ({"flops": 1, "read": 1, "op": -1}, ValueError, "op .* at least 0"),
         ({"flops": {"int8": 1}, "read": 1}, ValueError, "FLOP/s of .float32"),
-        (
-            {"flops": {"float32": 1, "int8": 1}, "read": 1},
-            ValueError,
-            "names 'int8'; types are float16",
-        ),
-        (
-            {"flops": 1, "read": 1, "cost_model": 3},
-            TypeError,
-            "must be a CostModel, not int",
-        ),
+        ({"flops": {"float32": 1, "x": 1}, "read": 1}, ValueError, "names 'x'"),
+        ({"flops": 1, "read": 1, "cost_model": 3}, TypeError, "CostModel, not"),
     ],
 )
 def test_what_is_no_machine_is_refused(value, error, message):
@@ -110,8 +102,8 @@ def test_what_is_no_machine_is_refused(value, error, message):
 
 
 def test_a_process_measures_this_machine_once(monkeypatch):
-    monkeypatch.setattr(machine_rates, "STREAM_BYTES", 1 << 20)
-    monkeypatch.setattr(machine_rates, "MATRIX_SIZE", 64)
+    monkeypatch.setattr(calibration, "STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(calibration, "MATRIX_SIZE", 64)
     calibration._here.cache_clear()
     here = machine_of("here")
     assert machine_of("here") is here

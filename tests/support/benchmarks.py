@@ -5,7 +5,7 @@ import json
 
 from benchmarks.common import machine, peer_process
 from tests.support import programs
-from tf_hsm.estimation import machine_rates
+from tf_hsm.estimation import calibration
 
 
 class PeerHere:
@@ -28,8 +28,8 @@ def measure_here(monkeypatch):
     monkeypatch.setattr(machine, "run_alone", lambda f, *args: f(*args))
     monkeypatch.setattr(machine, "use_threads", lambda threads: None)
     monkeypatch.setattr(peer_process, "Process", PeerHere)
-    monkeypatch.setattr(machine_rates, "STREAM_BYTES", 1 << 20)
-    monkeypatch.setattr(machine_rates, "MATRIX_SIZE", 64)
+    monkeypatch.setattr(calibration, "STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(calibration, "MATRIX_SIZE", 64)
 
 
 def run_main(command, *arguments):

@@ -1,17 +1,17 @@
 """Bytes of gradients, and bytes that replicas exchange to sum them."""
 
+_INDEX_BYTES = 8  # of the number of a row
 
-def sparse_bytes(rows, width, itemsize, *, bias=True, index_bytes=8):
-    """Returns the bytes of a sparse gradient: values and row numbers.
+
+def sparse_bytes(rows, width, itemsize):
+    """Returns the bytes of the sparse gradients of rows and of their biases.
 
     Args:
-      rows: how many rows the gradient has.
+      rows: how many rows the gradients have. Each gradient has their numbers.
       width: D, the width of a row.
       itemsize: bytes of a number.
-      bias: whether a row has a bias, whose gradient has row numbers too.
-      index_bytes: bytes of the number of a row.
     """
-    return rows * ((width + bias) * itemsize + (1 + bias) * index_bytes)
+    return rows * ((width + 1) * itemsize + 2 * _INDEX_BYTES)
 
 
 def exchanged_bytes(gradient_bytes, replicas, *, is_sparse):

@@ -3,16 +3,20 @@
 import dataclasses
 import math
 
+import keras
+
 from tf_hsm import _checks
+from tf_hsm._compiled_model import is_on_devices
 from tf_hsm._units import read_amount
 from tf_hsm.estimation import body as bodies
-from tf_hsm.estimation import heads, slots, step_time
+from tf_hsm.estimation import heads, slots, step
 from tf_hsm.estimation.calibration import machine_of
-from tf_hsm.estimation.replica_parts import count_of, spread
-from tf_hsm.estimation.result import Comparison, Estimate
-from tf_hsm.estimation.setting import BYTES, Setting
+from tf_hsm.estimation.part import BYTES, Setting
+from tf_hsm.estimation.result import Comparison, Estimate, Replicas
+from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.replicated import is_over_replicas, num_replicas
+from tf_hsm.runtime import private_keras
 
-_MIXED = "mixed_"
 _OPTIMIZER, _HEAD_OPTIMIZER = "lazy_adam", "rowwise_adagrad"
 
 
@@ -128,10 +132,11 @@ def estimate(
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
     several = isinstance(head, list | tuple)
     given = head if several else [head]
-    replicas = count_of(replicas, [body, *given])
+    replicas = _count_of(replicas, [body, *given])
     body = _body(body, length, vocabulary)
     length = _length(length, body)
     machine = machine_of(machine)
+    network = read_amount("network", network, "B")
     memory = (
         machine.memory if memory is None else read_amount("memory", memory, "B")
     )
@@ -165,11 +170,11 @@ def estimate(
         if trains and not all(part.can_train for part in parts):
             without = dataclasses.replace(setting, slots=slots.of(None))
             return figures(head, without)
-        # Without an optimizer, parts keep their backward here: `step_time`
+        # Without an optimizer, parts keep their backward here: `step`
         # splits the time of both passes by their work.
         if trains:
             parts = _from_first_trained(parts)
-        seconds = step_time.seconds(parts, machine, setting)
+        seconds = step.seconds(parts, machine, setting)
         if not trains:
             parts = tuple(part.untrained() for part in parts)
             seconds = [(forward, 0.0, 0.0) for forward, _, _ in seconds]
@@ -182,7 +187,7 @@ def estimate(
             machine=machine,
             memory=memory,
             corpus_tokens=corpus_tokens,
-            replicas=spread(parts, replicas, network),
+            replicas=Replicas.of(parts, replicas, network),
         )
 
     options = {} if counts is None else {"counts": counts}
@@ -197,6 +202,40 @@ def estimate(
         raise ValueError("head is empty; it must name a head, or several")
     estimates = tuple(map(of_head, found))
     return Comparison(estimates) if several else estimates[0]
+
+
+def _count_of(replicas, given):
+    """Returns the number of replicas, which a head over replicas also has.
+
+    Args:
+      replicas: the argument of the user.
+      given: the bodies and heads of the user, Keras layers among them.
+    """
+    replicas = _checks.check_int("replicas", replicas, 1)
+    on_devices = [
+        layer
+        for model in given
+        if isinstance(model, keras.layers.Layer)
+        for layer in private_keras.layers_of(model)
+        if isinstance(layer, HeadLayer) and is_on_devices(layer)
+    ]
+    for head in on_devices:
+        if is_over_replicas(head):
+            count = num_replicas(head)
+            if replicas not in (1, count):
+                raise ValueError(
+                    f"replicas is {replicas}, but {head.name} is over {count} "
+                    "replicas: make it within the strategy's scope, or leave "
+                    "out replicas"
+                )
+            replicas = count
+        elif replicas > 1:
+            raise ValueError(
+                f"replicas is {replicas}, but the head is cut over devices by "
+                "their names; leave out replicas, or give the layer devices="
+                '"replicas"'
+            )
+    return replicas
 
 
 def _alternatives(head, setting, figures):
@@ -221,7 +260,7 @@ def _body(body, length, vocabulary):
     if vocabulary is not None:
         vocabulary = int(read_amount("vocabulary", vocabulary))
     if isinstance(body, str):
-        return bodies.BodyText.parse(body).make(length or 1, vocabulary)
+        return bodies.of_text(body, length or 1, vocabulary)
     if vocabulary is not None:
         raise ValueError(
             f"vocabulary is {vocabulary}, but is for a body given as text; "
@@ -233,28 +272,25 @@ def _body(body, length, vocabulary):
 def _length(length, body):
     """Returns the length of a sequence, 1 without sequences."""
     known = body and body.length
-    if length is None:
-        is_model = body is not None and body.dtypes is not None
-        if known is None and is_model and None in body.leading:
-            raise ValueError(
-                f"length is missing, as {body.name!r} takes sequences of any "
-                "length"
-            )
-        return known or 1
-    if known is not None and known != length:
+    if known and length not in (None, known):
         raise ValueError(
             f"length is {length}, but the body's length is {known}"
         )
-    return length
+    length = length or known
+    is_model = body is not None and body.dtypes is not None
+    if length is None and is_model and None in body.leading:
+        raise ValueError(
+            f"length is missing, as {body.name!r} takes sequences of any length"
+        )
+    return length or 1
 
 
 def _dtypes(dtype, body):
     """Returns the types of variables and of activations."""
     name = getattr(dtype, "name", dtype)
     if name is None:
-        known = getattr(body, "dtypes", None)
-        return known or ("float32", "float32")
-    short = str(name).removeprefix(_MIXED)
+        return getattr(body, "dtypes", None) or ("float32", "float32")
+    short = str(name).removeprefix("mixed_")
     known = [t for t in BYTES if str(name) == short or BYTES[t] == 2]
     if short not in known:
         raise ValueError(

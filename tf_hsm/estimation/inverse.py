@@ -1,10 +1,8 @@
 """`tf_hsm.estimation.largest`: the inverse of `estimate`."""
 
-import dataclasses
-
 from tf_hsm._units import of_bytes, read_amount
 from tf_hsm.estimation.api import estimate
-from tf_hsm.estimation.body import BodyText
+from tf_hsm.estimation.body.made import match_text, width_unit
 
 _MOST = 2**40
 _WHAT = ("batch", "length", "width", "num_classes")
@@ -44,14 +42,15 @@ def find(body, head, memory, what, arguments):
     arguments = {"batch": 1, **arguments, "memory": memory}
     text, unit = None, 1
     if what == "width" and body is not None:
-        text = BodyText.parse(body)
-        unit = text.unit  # attention heads share the width out evenly
+        text = match_text(body)
+        unit = width_unit(text)  # attention heads share the width out evenly
 
     def make(value):
-        if text is not None:
-            wider = dataclasses.replace(text, width=value * unit)
-            return estimate(str(wider), head, **arguments)
-        return estimate(body, head, **{**arguments, what: value})
+        if text is None:
+            return estimate(body, head, **{**arguments, what: value})
+        begin, end = text.span("width")
+        wider = f"{body[:begin]}{value * unit}{body[end:]}"
+        return estimate(wider, head, **arguments)
 
     def fits(value):
         return make(value).fits

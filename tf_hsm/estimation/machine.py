@@ -5,7 +5,7 @@ import numbers
 from collections.abc import Mapping
 
 from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation.setting import BYTES
+from tf_hsm.estimation.part import BYTES
 
 # With so many rows a product takes no longer for a transposed second factor.
 _MANY_ROWS = 1024

@@ -4,10 +4,10 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from tf_hsm.estimation import peak_memory, report
+from tf_hsm.cost.gradient_costs import exchanged_bytes
+from tf_hsm.estimation import report, step
 from tf_hsm.estimation.machine import Machine
-from tf_hsm.estimation.part import NO_WORK, Part
-from tf_hsm.estimation.setting import Setting
+from tf_hsm.estimation.part import NO_WORK, Part, Setting
 
 # Resident beside all tensors: the interpreter, TensorFlow, Keras, this package,
 # and the graphs of a step: `//benchmarks:estimate` of commit a1d0e13d measured
@@ -30,6 +30,17 @@ class Replicas:
     count: int
     network: float
     wire_bytes: float
+
+    @classmethod
+    def of(cls, parts, count, network):
+        """Returns the `Replicas` of a model; None for one device."""
+        if count == 1:
+            return None
+        sent = sum(
+            exchanged_bytes(p.gradient_bytes, count, is_sparse=p.is_sparse)
+            for p in parts
+        )
+        return cls(count, network, sent)
 
     @property
     def seconds(self):
@@ -107,7 +118,7 @@ class Estimate:
     @property
     def temporary_bytes(self) -> float:
         """Bytes at the peak beside parameters, slots, gradients and saved."""
-        known = peak_memory.persistent_bytes(self.parts)
+        known = step.persistent_bytes(self.parts)
         known += self.gradient_bytes + self.saved_bytes
         return max(self.peak_bytes - known, 0)
 
@@ -117,7 +128,7 @@ class Estimate:
 
         Beside them is the process itself, about `PROCESS_BYTES`.
         """
-        return peak_memory.peak_bytes(self.parts)
+        return step.peak_bytes(self.parts)
 
     @property
     def flops(self) -> tuple[float, float, float]:

@@ -1,8 +1,9 @@
-"""What an optimizer has beside the variables, and what its step takes."""
+"""What the variables of a part take: bytes, gradients, slots and updates."""
 
 import collections
 import dataclasses
 import functools
+import itertools
 import math
 from typing import NamedTuple
 
@@ -10,13 +11,16 @@ import keras
 import numpy as np
 
 from tf_hsm import optimizers
-from tf_hsm.estimation.part import NO_WORK, Work
-from tf_hsm.estimation.peak_memory import GIVEN_BACK
-from tf_hsm.estimation.setting import BYTES
+from tf_hsm.estimation.part import BYTES, NO_WORK, VARIABLE_BYTES, Work
+from tf_hsm.estimation.step import GIVEN_BACK
+from tf_hsm.layers.initial_values import BLOCK_BYTES, MOST_AT_ONCE
 from tf_hsm.runtime import private_optimizer
 
 # Sizes of a small variable, whose slots tell the slots of a large one.
 _SIZES = (11, 13, 17, 19, 23, 29)
+# Copies that a random initializer of Keras makes while it fills a variable: the
+# numbers of the generator, scaled and shifted, in tensors of their own.
+_INITIAL_COPIES = 2
 
 
 class _Update(NamedTuple):
@@ -56,6 +60,8 @@ _ALIKE = {"LazyAdam": "Adam", "RowwiseAdagrad": "Adagrad"}
 class Slots:
     """What an optimizer needs for the variables of a model.
 
+    Without an optimizer, no method may be called.
+
     Attributes:
       name: of the optimizer, in reports.
       optimizer: a Keras optimizer that is not built, or None: no training.
@@ -86,15 +92,13 @@ class Slots:
           dtype: of the variable, a name.
           rows: the rows of a sparse gradient; None for a dense one.
         """
-        if self.optimizer is None or (rows is not None and self.works_on_rows):
+        if rows is not None and self.works_on_rows:
             return 0
         table = math.prod(shape) * max(BYTES[dtype], 4)
         return self._update(rows).temporary * table
 
     def update(self, shape, dtype, rows=None):
         """Returns the `Work` of an update of one variable."""
-        if self.optimizer is None:
-            return NO_WORK
         numbers, size = math.prod(shape), BYTES[dtype]
         if rows is not None and self.works_on_rows:
             touched = numbers / shape[0] * min(rows, shape[0])
@@ -108,17 +112,16 @@ class Slots:
     @property
     def works_on_rows(self):
         """Whether an update by a sparse gradient reads its rows alone."""
-        if self.optimizer is None or self._kind == "SGD":
-            return True
-        rule = self._rule
-        return isinstance(rule, _OF_ROWS) and not getattr(
-            rule, "amsgrad", False
+        rule = _inner(self.optimizer)
+        is_ours = isinstance(rule, _OF_ROWS)
+        return self._kind == "SGD" or (
+            is_ours and not getattr(rule, "amsgrad", False)
         )
 
     @property
     def uncounted(self):
         """Reasons why memory or time of an update are guesses: a tuple."""
-        if self.optimizer is None or self._kind in _UPDATES:
+        if self._kind in _UPDATES:
             return ()
         if self._kind == "Muon":
             return ("slots of Muon, which depend on the names of variables",)
@@ -132,23 +135,15 @@ class Slots:
         return updates[rows is not None]
 
     @property
-    def _rule(self):
-        """The optimizer, within one that scales losses."""
-        return getattr(self.optimizer, "inner_optimizer", self.optimizer)
-
-    @property
     def _kind(self):
-        if self.optimizer is None:
-            return None
-        name = type(self._rule).__name__
-        if name == "SGD" and getattr(self._rule, "momentum", 0):
+        rule = _inner(self.optimizer)
+        name = type(rule).__name__
+        if name == "SGD" and getattr(rule, "momentum", 0):
             return "SGD with momentum"
         return _ALIKE.get(name, name)
 
     def _slots(self, shape, dtype):
         """Returns for each slot its numbers, and the bytes of a number."""
-        if self.optimizer is None:
-            return ()
         sizes = dict(zip(_SIZES, shape, strict=False))
         return [
             (math.prod(sizes.get(size, size) for size in slot), itemsize)
@@ -204,13 +199,91 @@ def _copy_of(optimizer):
 
     A schedule may be of a class that cannot be made again.
     """
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    with private_optimizer.without_schedule(inner):
+    with private_optimizer.without_schedule(_inner(optimizer)):
         config = optimizer.get_config()
     return type(optimizer).from_config(config)
+
+
+def _inner(optimizer):
+    """The optimizer within one that scales losses."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _size_of(variable):
     """Returns the shape of a variable, and the bytes of a number."""
     dtype = {"bfloat16": "uint16"}.get(variable.dtype, variable.dtype)
     return tuple(variable.shape), np.dtype(dtype).itemsize
+
+
+class Variable(NamedTuple):
+    """A variable: its shape, the name of its type, whether it is trained."""
+
+    shape: tuple
+    dtype: str
+    is_trained: bool = True
+
+
+def of_rows(rows, width, bias, dtype):
+    """Returns the variables `[rows, width]` and, with biases, `[rows]`."""
+    return [Variable((rows, width), dtype)] + [Variable((rows,), dtype)] * bias
+
+
+def part_with(
+    variables,
+    part,
+    setting,
+    *,
+    own=None,
+    index_bytes=4,
+    by_blocks=False,
+    is_random=True,
+):
+    """Returns a part with its variables.
+
+    Args:
+      variables: a list of `Variable`s.
+      part: the `Part` without them, which knows the rows that are `touched`.
+      setting: the `Setting`.
+      own: the optimizer of `tf_hsm.optimizers` with which the backward updates
+        the variables; None: the optimizer of the model does.
+      index_bytes: bytes of the number of a row in a sparse gradient.
+      by_blocks: whether a layer of this package makes the variables, which
+        fills a large one a block of rows at a time.
+      is_random: whether the numbers begin at random, not at zero.
+    """
+    slots = setting.slots if own is None else of(own)
+    sizes = [math.prod(v.shape) * VARIABLE_BYTES[v.dtype] for v in variables]
+    making = max(sizes, default=0)
+    if by_blocks and making > MOST_AT_ONCE:
+        making = BLOCK_BYTES
+    trained = [v[:2] for v in variables if v.is_trained]
+    if slots.optimizer is None:
+        trained = []
+    part = dataclasses.replace(
+        part,
+        parameters=sum(math.prod(v.shape) for v in variables),
+        parameter_bytes=sum(sizes),
+        slot_bytes=sum(slots.slot_bytes(*v) for v in trained),
+        making_bytes=_INITIAL_COPIES * making * is_random,
+        filling_bytes=max(
+            (slots.filling_bytes(*v) for v in trained), default=0
+        ),
+        in_place=own is not None,
+    )
+    if own is not None or not trained:
+        return part
+    rows = itertools.chain(part.touched, itertools.repeat(None))
+    trained = [(*v, touched) for v, touched in zip(trained, rows, strict=False)]
+    gradient_bytes = sum(
+        math.prod(shape) * BYTES[dtype]
+        if touched is None
+        else touched * (math.prod(shape[1:]) * BYTES[dtype] + index_bytes)
+        for shape, dtype, touched in trained
+    )
+    return dataclasses.replace(
+        part,
+        gradient_bytes=gradient_bytes,
+        update_bytes=max(slots.update_bytes(*v) for v in trained),
+        update=sum((slots.update(*v) for v in trained), NO_WORK),
+        uncounted=part.uncounted + slots.uncounted,
+    )

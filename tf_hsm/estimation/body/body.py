@@ -8,9 +8,8 @@ import keras
 from tf_hsm.estimation import heads, slots
 from tf_hsm.estimation.body import formulas, traced
 from tf_hsm.estimation.body import shapes as shapes_of
-from tf_hsm.estimation.part import Part
-from tf_hsm.estimation.setting import BYTES, VARIABLE_BYTES
-from tf_hsm.estimation.variable_parts import Variable, part_with
+from tf_hsm.estimation.part import BYTES, VARIABLE_BYTES, Part
+from tf_hsm.estimation.slots import Variable, part_with
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.runtime import model_calls, private_keras
 
@@ -64,7 +63,6 @@ class Body:
             id(layer.tied_to)
             for layer in private_keras.layers_of(model)
             if isinstance(layer, HierarchicalSoftmax)
-            and layer.tied_to is not None
         }
         return _Walk(setting, dtype, tied).parts(model, shapes, has_head)
 
@@ -111,11 +109,10 @@ def of(value):
 
 def dense(inputs, units, setting, name):
     """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
-    layer, tokens = keras.layers.Dense(units, name=name), setting.tokens
+    layer, tokens = keras.layers.Dense(units), setting.tokens
     shapes, output = [(tokens, inputs)], (tokens, units)
     part = formulas.formula_of(layer, shapes, [], output, setting)
-    variables = _variables_of(layer, shapes, setting.dtype)
-    return _named(part_with(variables, part, setting), layer, name)
+    return _finished(part, layer, shapes, setting, name, setting.dtype)
 
 
 class _Walk:
@@ -171,12 +168,11 @@ class _Walk:
             head = heads.of(layer)
         if head is not None:
             return _head_parts(head, layer.trainable, shapes[0], setting, name)
-        variables = _variables_of(layer, shapes, self._dtype)
         dtypes = [t.dtype for t in call.inputs]
         part = formulas.formula_of(
             layer, shapes, dtypes, output, setting, call.filled
         )
-        return [_named(part_with(variables, part, setting), layer, name)]
+        return [_finished(part, layer, shapes, setting, name, self._dtype)]
 
     def _outputs(self, call, shapes):
         """The shapes of what a call returns."""
@@ -189,7 +185,9 @@ class _Walk:
         return [_filled(t.shape, self._setting) for t in call.outputs]
 
 
-def _named(part, layer, name):
+def _finished(part, layer, shapes, setting, name, dtype=None):
+    """Returns the part of a layer with its variables, its name and its kind."""
+    part = part_with(_variables_of(layer, shapes, dtype), part, setting)
     return dataclasses.replace(part, name=name, kind=type(layer).__name__)
 
 
@@ -230,8 +228,7 @@ def _whole(model, shapes, setting, prefix):
         if heads.of_layer(layer) is not None
     )
     part = dataclasses.replace(part, uncounted=part.uncounted + inner)
-    part = part_with(_variables_of(model, shapes), part, setting)
-    return _named(part, model, f"{prefix}{model.name}")
+    return _finished(part, model, shapes, setting, f"{prefix}{model.name}")
 
 
 def _head_parts(head, is_trained, shape, setting, name):

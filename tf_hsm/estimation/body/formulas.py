@@ -121,8 +121,7 @@ def _each(copies, flops, passes, ops):
 def _activation(layer, *call):
     """An activation by itself; keeps its output."""
     kept, flops = _activation_of(layer)
-    formula = _each(1 + kept, flops, 2 * bool(flops), bool(flops))
-    return formula(layer, *call)
+    return _each(1 + kept, flops, 2 * bool(flops), bool(flops))(layer, *call)
 
 
 def _merged(layer, shapes, output, setting):
@@ -141,11 +140,6 @@ def _embedding(layer, shapes, output, setting):
     """A look-up: no FLOPs. The gradient is one row for each token."""
     part = _merged(layer, shapes, output, setting)
     return dataclasses.replace(part, touched=(math.prod(shapes[0]),))
-
-
-def _reshaped(layer, shapes, output, setting):
-    """Layers that give numbers another shape, and compute nothing."""
-    return Part()
 
 
 def _recurrent(layer, shapes, output, setting):
@@ -253,8 +247,9 @@ _FORMULAS = {
         (_activation, "Activation ReLU"),
         (_each(1, 5, 6, 3), "Softmax"),
         (_merged, "Add Subtract Multiply Average Maximum Minimum Concatenate"),
-        (_reshaped, "Reshape Flatten Permute Identity RepeatVector"),
-        (_reshaped, "Cropping1D ZeroPadding1D"),
+        # They give numbers another shape, and compute nothing.
+        (lambda *call: Part(), "Reshape Flatten Permute Identity RepeatVector"),
+        (lambda *call: Part(), "Cropping1D ZeroPadding1D"),
         # They keep their output.
         (_each(1, 1, 2, 1), "MaxPooling1D MaxPooling2D"),
         (_each(1, 1, 2, 1), "AveragePooling1D AveragePooling2D"),
@@ -272,7 +267,11 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
     may compute something else. `traced.formula` counts them, and all others.
     """
     kind = type(layer)
-    if kind in _FORMULAS and _has_formula(layer, shapes):
+    # Masks may be among the inputs of attention, and axes may be several.
+    is_plain = _FORMULAS.get(kind) is not _attention or (
+        len(shapes) < 3 and all(len(shape) == 3 for shape in shapes)
+    )
+    if kind in _FORMULAS and is_plain:
         return _FORMULAS[kind](layer, shapes, output, setting)
     if kind is layers.Bidirectional and type(layer.forward_layer) in _FORMULAS:
         return _bidirectional(layer, shapes, output, setting)
@@ -283,13 +282,3 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
         formula = _FORMULAS[type(layer.layer)]
         return formula(layer.layer, [inner], outer, setting)
     return traced.formula(layer, shapes, dtypes, fill)
-
-
-def _has_formula(layer, shapes):
-    """Whether a call is one that the formula of its layer is for."""
-    if not isinstance(
-        layer, layers.MultiHeadAttention | layers.GroupQueryAttention
-    ):
-        return True
-    # Masks may be among the inputs, and axes may be several.
-    return len(shapes) < 3 and all(len(shape) == 3 for shape in shapes)

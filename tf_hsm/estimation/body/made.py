@@ -1,6 +1,5 @@
 """Bodies of Keras layers that are never given values, by shape or by a text."""
 
-import dataclasses
 import re
 
 import keras
@@ -26,68 +25,51 @@ _TEXT = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class BodyText:
-    """The numbers of a text such as "lstm:2x2048" or "transformer:6x512:8"."""
+def match_text(text):
+    """Returns the match of a text such as "lstm:2x2048", with its groups.
 
-    kind: str
-    layers: int
-    width: int
-    heads: int | None
+    Raises:
+      ValueError: the text has another form, or a number in it is 0.
+    """
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"the body {text!r} has another form than {_FORMS}")
+    for name in ("layers", "width", "heads"):
+        if found[name] is not None and int(found[name]) == 0:
+            raise ValueError(f"the body {text!r} has {name} 0; at least 1")
+    return found
 
-    @classmethod
-    def parse(cls, text):
-        """Reads a text; ValueError if its form or a number is wrong."""
-        found = _TEXT.fullmatch(text)
-        if found is None:
-            raise ValueError(
-                f"the body {text!r} has another form than {_FORMS}"
-            )
-        kind, *numbers = found.groups()
-        layers, width, heads = (number and int(number) for number in numbers)
-        sizes = {"layers": layers, "width": width, "heads": heads}
-        for name, value in sizes.items():
-            if value == 0:
-                raise ValueError(f"the body {text!r} has {name} 0; at least 1")
-        return cls(kind, layers or 1, width, heads)
 
-    @property
-    def unit(self):
-        """What the width must be a multiple of."""
-        if self.kind != "transformer":
-            return 1
-        return _HEAD_WIDTH if self.heads is None else self.heads
+def width_unit(found):
+    """Returns what the width of a text that matched must be a multiple of."""
+    if found["kind"] != "transformer":
+        return 1
+    return int(found["heads"] or _HEAD_WIDTH)
 
-    def __str__(self):
-        """Returns what `parse` reads as this."""
-        if self.kind == "embedding":
-            return f"embedding:{self.width}"
-        text = f"{self.kind}:{self.layers}x{self.width}"
-        return text if self.heads is None else f"{text}:{self.heads}"
 
-    def make(self, length, vocabulary):
-        """Returns the `Body`, for sequences of `length` of so many words."""
-        if self.kind == "transformer":
-            return transformer(
-                layers=self.layers,
-                d_model=self.width,
-                heads=self.heads or max(self.width // _HEAD_WIDTH, 1),
-                length=length,
-                vocabulary=vocabulary,
-            )
-        if self.kind == "embedding":
-            if vocabulary is None:
-                raise ValueError(
-                    f"the body '{self}' needs vocabulary, its rows"
-                )
-            name = f"embedding {self.width}"
-            return _body(name, lambda x: x, length, vocabulary, self.width)
-        return recurrent(
-            "simple_rnn" if self.kind == "rnn" else self.kind,
-            [self.width] * self.layers,
-            vocabulary=vocabulary,
+def of_text(text, length, vocabulary):
+    """Returns the `Body` of a text, for sequences of `length` of such words."""
+    kind, *numbers = match_text(text).groups()
+    layers, width, heads = (number and int(number) for number in numbers)
+    if kind == "transformer":
+        return transformer(
+            layers=layers or 1,
+            d_model=width,
+            heads=heads or max(width // _HEAD_WIDTH, 1),
             length=length,
+            vocabulary=vocabulary,
         )
+    if kind == "embedding":
+        if vocabulary is None:
+            raise ValueError(f"the body {text!r} needs vocabulary, its rows")
+        name = f"embedding {width}"
+        return _body(name, lambda x: x, length, vocabulary, width)
+    return recurrent(
+        "simple_rnn" if kind == "rnn" else kind,
+        [width] * (layers or 1),
+        vocabulary=vocabulary,
+        length=length,
+    )
 
 
 def transformer(

@@ -1,14 +1,44 @@
-"""Layers without a formula: their graph is made, and counted."""
+"""Layers without a formula: their graph of TensorFlow is made, and counted."""
 
 import inspect
 import math
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from tf_hsm.estimation.body import graph_work
 from tf_hsm.estimation.body import shapes as shapes_of
-from tf_hsm.estimation.part import Part
+from tf_hsm.estimation.part import NO_WORK, Part, Work
+from tf_hsm.ops import flops as _  # noqa: F401, for tf.profiler
+from tf_hsm.runtime import private_tensorflow
+
+# Ops that move nothing: they name, shape or steer.
+_FREE = {
+    *("Const", "Identity", "IdentityN", "NoOp", "Placeholder", "Reshape"),
+    *("Shape", "ShapeN", "Size", "Rank", "ExpandDims", "Squeeze", "Pack"),
+    *("ReadVariableOp", "VarHandleOp", "StridedSlice", "Range", "Assert"),
+    *("BroadcastGradientArgs", "ControlTrigger", "PreventGradient"),
+    *("TensorListFromTensor", "TensorListReserve", "EmptyTensorList"),
+    *("TensorListPopBack", "TensorListPushBack", "TensorListElementShape"),
+    "StopGradient",
+}
+_LOOPS = ("While", "StatelessWhile")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
+
+# Whether the first factor of a product is transposed, an attribute.
+_PRODUCTS = {
+    "MatMul": "transpose_a",
+    "BatchMatMul": "adj_x",
+    "BatchMatMulV2": "adj_x",
+    "BatchMatMulV3": "adj_x",
+}
+# Tensors of the size of the output, and of the kernel.
+_CONVOLUTIONS = {
+    "Conv3D": lambda op: (op.outputs[0], op.inputs[1]),
+    "Conv3DBackpropInputV2": lambda op: (op.inputs[2], op.inputs[1]),
+    "Conv3DBackpropFilterV2": lambda op: (op.inputs[2], op.outputs[0]),
+}
 
 
 def formula(layer, shapes, dtypes, fill=None):
@@ -69,12 +99,12 @@ def _formula(layer, shapes, dtypes, fill):
             gradients = tape.gradient(outputs, watched)
         backward = graph.get_operations()[given + len(forward) :]
     trips = {}
-    forward_work, missing = graph_work.count(forward, trips)
-    backward_work, more = graph_work.count(backward, trips)
+    forward_work, missing = count(forward, trips)
+    backward_work, more = count(backward, trips)
     made = {t.ref() for op in forward for t in op.outputs}
     read = {t.ref() for op in backward for t in op.inputs}
     kept = {t.ref() for t in outputs} | (made & read)
-    saved = [graph_work.bytes_of(t.deref()) for t in kept]
+    saved = [_bytes_of(t.deref()) for t in kept]
     of_weights = gradients[len(watched) - len(weights) :]
     return Part(
         saved_bytes=sum(saved),
@@ -95,3 +125,113 @@ def _rows(gradient):
     if not isinstance(gradient, tf.IndexedSlices):
         return None
     return gradient.indices.shape.num_elements()
+
+
+def count(operations, trips_of=None):
+    """Returns the `Work` of operations, and names of what was not counted.
+
+    FLOPs are those that `tf.profiler` counts; of other ops with floating point
+    outputs, one for each number. A loop counts as often as it runs at most; of
+    branches, the one with most FLOPs counts. The dict `trips_of` keeps how
+    often loops run, for the loops of their gradients.
+    """
+    total, uncounted = NO_WORK, []
+    trips_of = {} if trips_of is None else trips_of
+    for operation in operations:
+        work, missing = _count_one(operation, trips_of)
+        total += work
+        uncounted += missing
+    return total, uncounted
+
+
+def _bytes_of(tensor):
+    """Returns the bytes of a tensor; 0 where its shape is not known."""
+    if tensor.dtype in (tf.variant, tf.resource, tf.string):
+        return 0
+    return (tensor.shape.num_elements() or 0) * tensor.dtype.size
+
+
+def _count_one(operation, trips_of):
+    kind = operation.type
+    if kind in _FREE:
+        return NO_WORK, []
+    if kind in _LOOPS:
+        return _count_loop(operation, trips_of)
+    if kind in _CALLS:
+        return _count_function(operation, operation.get_attr("f"))
+    if kind in _BRANCHES:
+        if "If" in kind:
+            names = ("then_branch", "else_branch")
+            branches = [operation.get_attr(name) for name in names]
+        else:
+            branches = operation.get_attr("branches")
+        counted = [_count_function(operation, branch) for branch in branches]
+        return max(counted, key=lambda one: one[0].flops)
+    flops = _flops_of(operation)
+    outputs = [t for t in operation.outputs if t.dtype.is_floating]
+    if flops is None:
+        if any(t.shape.num_elements() is None for t in outputs):
+            return NO_WORK, [f"{kind}: its shape is not known"]
+        flops = sum(t.shape.num_elements() for t in outputs)
+    moved = sum(map(_bytes_of, [*operation.inputs, *operation.outputs]))
+    return Work(flops, moved, 1), []
+
+
+def _count_function(operation, function):
+    graph = private_tensorflow.function_graph(operation.graph, function.name)
+    return count(graph.get_operations())
+
+
+def _count_loop(operation, trips_of):
+    """The second input of a loop is the most that it runs, or -1."""
+    trips = _static_value(operation.inputs[1], trips_of)
+    work, uncounted = _count_function(operation, operation.get_attr("body"))
+    if trips is None or np.ndim(trips) or trips < 0:
+        name = f"{operation.name}: how often the loop runs is not known"
+        return work, [*uncounted, name]
+    trips_of[operation.name] = int(trips)
+    return work.times(int(trips)), uncounted
+
+
+def _static_value(tensor, trips_of):
+    """The value of a tensor; None if the graph alone does not give it."""
+    value, op = tf.get_static_value(tensor), tensor.op
+    if value is None and op.type in _LOOPS and tensor.value_index == 0:
+        return trips_of.get(op.name)
+    if value is None and op.type in ("Identity", "Cast", "Max"):
+        value = _static_value(op.inputs[0], trips_of)
+        if op.type == "Max" and value is not None:
+            return np.max(value)
+    return value
+
+
+def _flops_of(operation):
+    """Those that the profiler counts, or, of ops it does not know, we do."""
+    kind = operation.type
+    if kind == "Einsum":
+        return _of_einsum(operation)
+    if kind in _PRODUCTS:
+        # The profiler takes no notice of a first factor that is transposed.
+        factor, numbers = operation.inputs[0], operation.outputs[0].shape
+        is_transposed = operation.get_attr(_PRODUCTS[kind])
+        depth = factor.shape[-2 if is_transposed else -1]
+        numbers = numbers.num_elements()
+        return None if None in (numbers, depth) else 2 * numbers * depth
+    if kind in _CONVOLUTIONS:
+        outputs, kernel = _CONVOLUTIONS[kind](operation)
+        numbers = outputs.shape.num_elements()
+        depth = kernel.shape[:-1].num_elements()
+        return None if None in (numbers, depth) else 2 * numbers * depth
+    return private_tensorflow.flops_of(operation)
+
+
+def _of_einsum(operation):
+    """2 for each combination of its indices."""
+    equation = operation.get_attr("equation").decode()
+    sizes = {}
+    terms = equation.split("->")[0].split(",")
+    for term, tensor in zip(terms, operation.inputs, strict=True):
+        if len(term) != tensor.shape.rank:  # "..." stands for several
+            return None
+        sizes |= zip(term, tensor.shape.as_list(), strict=True)
+    return None if None in sizes.values() else 2 * math.prod(sizes.values())

@@ -11,13 +11,7 @@ import numpy as np
 
 from tf_hsm import _checks, layers
 from tf_hsm._units import read_amount
-from tf_hsm.estimation.heads import (
-    adaptive_head,
-    cut_head,
-    embedding_head,
-    flat_heads,
-    tree_parts,
-)
+from tf_hsm.estimation.heads import flat_heads, spread_heads, tree_heads
 from tf_hsm.estimation.heads.head_type import HeadEstimate
 from tf_hsm.optimizers import in_place_rules
 from tf_hsm.tree import Tree
@@ -27,9 +21,9 @@ __all__ = ["HeadEstimate", "head", "of", "of_layer", "read", "read_optimizer"]
 # The functions that make the heads of names, given the name, the classes, the
 # counts, and options.
 _NAMED = {
-    "hierarchical": cut_head.hierarchical,
-    "label_tree": tree_parts.label_tree,
-    "adaptive": adaptive_head.adaptive,
+    "hierarchical": spread_heads.hierarchical,
+    "label_tree": tree_heads.label_tree,
+    "adaptive": spread_heads.adaptive,
     "full": flat_heads.full,
     "sampled": flat_heads.sampled,
     "gather": flat_heads.baseline,
@@ -37,11 +31,11 @@ _NAMED = {
     "map_fn": flat_heads.baseline,
 }
 _OF_LAYERS = {
-    layers.HierarchicalSoftmax: cut_head.of_hierarchical_softmax,
-    layers.LabelTree: tree_parts.of_label_tree,
-    layers.AdaptiveSoftmax: adaptive_head.of_adaptive_softmax,
+    layers.HierarchicalSoftmax: spread_heads.of_hierarchical_softmax,
+    layers.LabelTree: tree_heads.of_label_tree,
+    layers.AdaptiveSoftmax: spread_heads.of_adaptive_softmax,
     layers.SampledSoftmax: flat_heads.of_sampled_softmax,
-    layers.EmbeddingSoftmax: embedding_head.of_embedding_softmax,
+    layers.EmbeddingSoftmax: tree_heads.of_embedding_softmax,
 }
 
 

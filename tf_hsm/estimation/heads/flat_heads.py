@@ -6,7 +6,7 @@ from tf_hsm import baselines
 from tf_hsm.estimation.heads import visits
 from tf_hsm.estimation.heads.head_type import HeadEstimate
 from tf_hsm.estimation.part import Part, Work
-from tf_hsm.estimation.variable_parts import of_rows, part_with
+from tf_hsm.estimation.slots import of_rows, part_with
 from tf_hsm.tree import Tree
 from tf_hsm.tree.check import check_not_pinned
 

@@ -1,6 +1,5 @@
 """What a head is to an estimate."""
 
-import abc
 import dataclasses
 import math
 from typing import Any
@@ -9,7 +8,7 @@ from tf_hsm.estimation.part import Part
 
 
 @dataclasses.dataclass(frozen=True)
-class HeadEstimate(abc.ABC):
+class HeadEstimate:
     """A softmax over classes, with its loss.
 
     A subclass has the method `_parts(setting, width)`, which returns the parts
@@ -72,7 +71,3 @@ class HeadEstimate(abc.ABC):
         """Returns this head where so many replicas train the model."""
         del count
         return self
-
-    @abc.abstractmethod
-    def _parts(self, setting, width) -> list[Part]:
-        """Returns the parts of a step with one label for each input."""

@@ -1,4 +1,16 @@
-"""The most memory that a step has at a time, from the memory of its parts.
+"""What a step of all parts takes: its time, and its peak of memory.
+
+A pass over a part takes the longer of its arithmetic and of its memory
+(Williams et al., 2009: Roofline), and a moment for each kernel:
+
+    max(flops / F, bytes / M) + ops t + new (1 / M_new - 1 / M) + softmax e
+
+Memory that is new to the process is filled at a rate of its own, M_new: a CPU
+meets each page for the first time. A number that passes through a softmax takes
+e more, for its exponential. Matrix products whose shapes are known are
+timed one by one by `Machine.product`, since small ones reach less than F; the
+formula is for the rest. Where that is too simple, a part tells its own seconds
+(`Part.seconds`).
 
 What a large tensor had goes back to the system when it is freed. What small
 ones had stays with the process, and only small ones can have it again (glibc:
@@ -6,7 +18,41 @@ M_MMAP_THRESHOLD, at most 32 MiB). So the two have peaks of their own: the most
 that small ones ever had is there whenever large ones have theirs.
 """
 
+from tf_hsm.estimation.part import BYTES
+
 GIVEN_BACK = 32 << 20  # bytes of a tensor, from which on it is large
+
+
+def seconds(parts, machine, setting):
+    """Returns `(forward, backward, update)` in seconds for each `Part`."""
+    compute_dtype, found = setting.compute_dtype, []
+    for part in parts:
+        forward = of_work(part.forward, machine, compute_dtype)
+        backward = of_work(part.backward, machine, compute_dtype)
+        update = of_work(part.update, machine, setting.dtype)
+        if part.seconds is not None:
+            # Known as a whole: the passes share it as by the formula.
+            both, whole = forward + backward, part.seconds(machine)
+            share = forward / both if both else 1 / 3
+            forward, backward = whole * share, whole * (1 - share)
+        found.append((forward, backward, update))
+    return found
+
+
+def of_work(work, machine, dtype):
+    """Returns the seconds of a `Work` on numbers of a type."""
+    products = sum(machine.product(p, dtype) for p in work.products)
+    flops = work.flops - sum(p.flops for p in work.products)
+    moved = work.bytes - BYTES[dtype] * sum(p.numbers for p in work.products)
+    rest = max(flops / machine.rate(dtype), moved / machine.read_write, 0)
+    new = 1 / machine.fresh - 1 / machine.read_write
+    return (
+        products
+        + rest
+        + work.ops * machine.op
+        + work.new * max(new, 0)
+        + work.softmax * machine.softmax
+    )
 
 
 def persistent_bytes(parts):
