@@ -31,7 +31,12 @@ def embed(name):
     head = built(name, **options)
     if not hasattr(head, "embed"):
         raise TypeError(f"{name} has no embed")
-    rows = head.head_kernel if options else head.embeddings
+    variable = {
+        "AdaptiveSoftmax": "head_kernel",
+        "EmbeddingSoftmax": "embeddings",
+        "SampledSoftmax": "kernel",
+    }
+    rows = getattr(head, variable[name])
     np.testing.assert_allclose(head.embed([3, 0]), rows.numpy()[[3, 0]])
 
 

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.heads.class_sampler import SAMPLERS, ClassSampler
@@ -11,6 +12,7 @@ from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.layer_arguments import documented
 from tf_hsm.layers.objective import Objective
+from tf_hsm.runtime import arguments, gradients
 from tf_hsm.tree import Tree, files
 from tf_hsm.tree.pruned_tree import sums
 
@@ -191,6 +193,27 @@ class SampledSoftmax(HeadLayer):
     def _no_quantized_form(self):
         """See `AnsweringLayer`."""
         return "a SampledSoftmax has rows of floats alone"
+
+    def embed(self, classes):
+        """Returns the vectors `[..., width]` of classes: rows of the kernel.
+
+        Only these rows are read, and they alone have a gradient.
+
+        Args:
+          classes: `[...]` integers.
+
+        Raises:
+          tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
+          TypeError: classes are not integers.
+          ValueError: the layer is not built.
+        """
+        self.row_variables()  # an error if the layer is not built
+        classes = arguments.integers(classes, "classes")
+        rows = tf.reshape(classes, [-1])
+        is_class = arguments.in_range(rows, self.num_classes, "classes")
+        found = gradients.look_up(self.kernel, tf.where(is_class, rows, 0))
+        shape = tf.concat([tf.shape(classes), [self.hidden_width]], 0)
+        return tf.cast(tf.reshape(found, shape), self.compute_dtype)
 
     def grow(self, num_classes, counts=None):
         """Returns a layer for more classes that has learned what this one has.
