@@ -43,8 +43,8 @@ class Batch:
       inputs: `[..., width]`; ids or `Bags` for a head with embeddings.
       ignored: a list of labels that stand for no class; their loss is 0.
       path: the `PathOptions`.
-      training: whether a tape records, so that a `SampledHead` looks at a
-        sample of the classes.
+      training: whether a tape records or will, so that a `SampledHead` looks at
+        a sample of the classes.
       step: the `GradientStep` that the losses' gradient makes, or None.
       penalties: None; or what penalizes the rows that labels touch, by its
         methods `of_paths(head, batch, losses)` and `of_rows(weights, biases)`.

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_hsm.heads.class_sampler import ClassSampler
 from tf_hsm.heads.tree_head import TreeHead
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, private_tensorflow
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,7 +50,9 @@ class SampledHead(TreeHead):
         """The losses `[B]` of labels `[B]` for inputs `[B, width]`."""
         counter = arguments.parameter(self.counter)
         sampled = self.draws.draw(self.seed, counter, self.weights)
-        self.counter.assign_add(1)
+        # Where the gradient computes the losses again, it has the same draw.
+        if not private_tensorflow.will_recompute():
+            self.counter.assign_add(1)
         inputs = tf.cast(inputs, dtype)
         classes = tf.concat([labels, sampled], 0)
         # Optimizers want each row of a gradient once, in order.

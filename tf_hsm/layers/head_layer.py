@@ -212,11 +212,13 @@ class HeadLayer(AnsweringLayer):
             penalties = Penalties(
                 self.row_options, self._add_to_losses, self.loss_dtype
             )
-        is_training = not plain and private_tensorflow.has_tape()
+        is_training = (
+            private_tensorflow.has_tape() or private_tensorflow.will_recompute()
+        )
         batch = Batch(
             labels,
             inputs,
-            training=is_training,
+            training=is_training and not plain,
             step=step,
             penalties=penalties,
         )

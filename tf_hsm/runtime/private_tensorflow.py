@@ -8,6 +8,7 @@ import weakref
 
 import tensorflow as tf
 from tensorflow.core.framework import device_attributes_pb2, op_def_pb2
+from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.distribute import sharded_variable
 from tensorflow.python.eager import context, forwardprop_util, record, tape
@@ -43,6 +44,11 @@ def load_op_library(path, infix):
 def has_tape():
     """Whether a tape records, as in a training step."""
     return record.could_possibly_record()
+
+
+def will_recompute():
+    """Whether `tf.recompute_grad` calls, which calls again under a tape."""
+    return pywrap_tfe.TFE_Py_TapeSetIsStopped()
 
 
 def watch(variable):

@@ -124,6 +124,29 @@ def test_without_a_tape_it_is_the_full_softmax(wrap):
 
 
 @pytest.mark.parametrize("in_function", [False, True])
+def test_a_recomputed_forward_has_the_same_draw(in_function):
+    """Losses, gradients and the number of draws, over two steps."""
+    inputs, labels = make_data()
+    inputs = tf.Variable(inputs)
+    found = []
+    for wrap in (lambda call: call, tf.recompute_grad):
+        head = make()
+
+        def step(head=head, wrap=wrap):
+            call = wrap(lambda x: head(x, labels))
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(call(tf.identity(inputs)))
+            return loss, tape.gradient(loss, inputs)
+
+        step = tf.function(step) if in_function else step
+        found.append([*step(), *step(), head.step])
+    for plain, recomputed in zip(*found, strict=True):
+        np.testing.assert_allclose(plain, recomputed, rtol=1e-6)
+    assert found[0][-1].numpy() == 2
+    assert abs(found[0][0] - found[0][2]) > 1e-3
+
+
+@pytest.mark.parametrize("in_function", [False, True])
 def test_labels_that_do_not_count(in_function):
     """They may be anything, cost nothing and touch nothing."""
     head = make(ignore_class=-1)
