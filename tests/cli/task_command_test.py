@@ -140,6 +140,10 @@ def test_configurations_that_are_wrong(capsys, monkeypatch, config, message):
         (["--port=65536"], "--port is 65536, but must be 1 to 65535"),
         (["--port=x"], "argument --port: invalid int value: 'x'"),
         (["--port=1", "--task=-1"], "--task is -1, but must be 0 or more"),
+        *(
+            (["--port=1", f"--job={job}"], f"--job has the job {job!r}, but a")
+            for job in ("", "a b", "1x", "ps:0", "worker/1", "_x", "é")
+        ),
         (["--port=1", "--cluster={}"], "--port and --cluster both say where"),
         (["--cluster={}"], "--cluster is {}, but must be a dict from each job"),
         (

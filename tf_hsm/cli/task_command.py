@@ -87,7 +87,9 @@ def _task(flags):
     if flags.port is not None:
         if not 1 <= flags.port <= 65535:
             raise ValueError(f"--port is {flags.port}, but must be 1 to 65535")
-        return job, index, {job: {index: f"localhost:{flags.port}"}}
+        address = f"localhost:{flags.port}"
+        jobs = cluster_config.read_jobs({job: {index: address}}, "--job")
+        return job, index, jobs
     if jobs is None:
         raise ValueError(
             f"{cluster_config.VARIABLE} has no cluster, which has the form "

@@ -3,6 +3,7 @@
 import collections.abc
 import json
 import os
+import re
 
 VARIABLE = "TF_CONFIG"
 _EXAMPLE = (
@@ -63,7 +64,8 @@ def read_jobs(value, name):
     jobs, places = {}, {}
     for job, addresses in value.items():
         place = f"{name}[{json.dumps(job)}]"
-        if not isinstance(job, str) or not job.isidentifier():
+        is_word = re.fullmatch("[A-Za-z][A-Za-z0-9_]*", str(job))
+        if not isinstance(job, str) or not is_word:
             raise ValueError(
                 f"{name} has the job {job!r}, but a job is a word such as ps"
             )
