@@ -156,21 +156,6 @@ def test_answers_without_weights(name):
                 CALLS[call](head, x)
 
 
-def test_labels_of_functional_models():
-    """An input that would make integers floats."""
-    head = heads_by_name.make("HierarchicalSoftmax")
-    with pytest.raises(TypeError, match=r"keras.Input\(.*dtype=\"int64\""):
-        head(keras.Input([5, WIDTH]), keras.Input([5]))
-
-
-@pytest.mark.parametrize("dtype", ["int32", "bool"])
-def test_functional_models(dtype):
-    """When the model is made."""
-    head = heads_by_name.make("HierarchicalSoftmax")
-    with pytest.raises(TypeError, match=f"must be floats, but are {dtype}"):
-        head(keras.Input([WIDTH], dtype=dtype))
-
-
 def test_lists_and_steps():
     """Lists of integers are ids too; a list of floats is a vector."""
     weights = tf.Variable(tf.ones([TREE.num_rows, 2]))

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import models, pinned_heads
+from tests.support import models
 from tests.support.in_place_models import make_adaptive
 from tests.support.models import NUM_CLASSES, TREE, WIDTH, make_head
 from tf_hsm import Tree, layers, metrics, optimizers
@@ -138,7 +138,7 @@ ARGUMENTS = {
     ],
     label_tree: [
         ({"tree": 40}, r"must be a tf_hsm\.Tree"),
-        ({"tree": pinned_heads.TREE}, r"but a label tree has.*expand"),
+        ({"tree": PINNED}, r"but a label tree has.*expand"),
         ({"optimizer": MOMENTUM}, "momentum is not possible"),
         ({"counts": PRIOR}, r"tf_hsm\.LabelCounts, but is ndarray"),
         ({"counts": COUNTS, "use_bias": False}, "use_bias is False"),
@@ -295,6 +295,18 @@ CALLS = {
     "here they are classes$": lambda: make_head().log_prob(
         keras.Input([3], dtype="int64"), X
     ),
+    r'keras.Input\(.*dtype="int64"': lambda: make_head()(
+        keras.Input([5, WIDTH]), keras.Input([5])
+    ),
+    **{
+        f"must be floats, but are {dtype}": lambda dtype=dtype: make_head()(
+            keras.Input([WIDTH], dtype=dtype)
+        )
+        for dtype in ("int32", "bool")
+    },
+    "other embeds classes only if": lambda: tails(name="other")(
+        keras.Input([5]), embed=True
+    ),
     "classes must be integers": lambda: make_head().log_prob(
         keras.Input([3]), SYMBOL
     ),
@@ -306,7 +318,7 @@ CALLS = {
     ),
     **{
         f"pinned, but a baseline{end}.*expand": lambda loss=loss: loss(
-            np.ones([52, 2]), None, [0], np.ones([1, 2]), pinned_heads.TREE
+            np.ones([10, 2]), None, [0], np.ones([1, 2]), PINNED
         )
         for end, loss in (
             ("", tf_hsm.baselines.gather_loss),

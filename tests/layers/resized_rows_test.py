@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support import pinned_heads, resized_heads
+from tests.support import resized_heads
 from tests.support.pairs import all_pairs
 from tests.support.resized_heads import (
     WIDTH,
@@ -27,6 +27,7 @@ COUNTS = np.array([9, 1, 2, 7, 30, 1, 1, 2])
 # Classes 5 to 7 are below a node of their own.
 TREE = Tree.from_nested([0, 1, [2, 3], [4, [5, 6, 7]]]).with_counts(COUNTS)
 KEEP = [0, 3]
+PINNED = Tree.huffman(10**4 // np.arange(1, 60)).pin()
 built = functools.partial(resized_heads.built, HierarchicalSoftmax)
 
 
@@ -213,9 +214,8 @@ def test_dropped_classes_leave_a_softmax_of_the_rest(name, how, use_bias):
 )
 def test_pinned_trees(merge, how):
     """They stay pinned; merged, to the bit."""
-    tree = Tree.huffman(10**4 // np.arange(1, 60)).pin()
-    head = built(tree)
-    keep = kept(tree, how)
+    head = built(PINNED)
+    keep = kept(PINNED, how)
     pruned = head.prune(keep, merge=merge)
     assert pruned.head.tree.pinned
     assert_same_rows(pruned.head, head, pruned.rows[::2] // 2)
@@ -223,18 +223,20 @@ def test_pinned_trees(merge, how):
     found = pruned.head.log_probs(x).numpy()[:, : len(keep)]
     if merge:
         np.testing.assert_array_equal(found, head.log_probs(x).numpy()[:, keep])
-    expanded = head.grow(tree.expand())
+    expanded = head.grow(PINNED.expand())
     wanted = expanded.prune(keep, merge=merge).head.log_probs(x)
     np.testing.assert_allclose(found, wanted[:, : len(keep)], 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_growth_to_the_expanded_tree(use_bias):
-    head, other = pinned_heads.two_heads(use_bias=use_bias)
-    for tree in (
-        pinned_heads.TREE.expand(),
-        pinned_heads.TREE.expand().grow(3, near=[0, 5, 9]),
-    ):
+    """As a head on the expanded tree grows that has the same values."""
+    whole = PINNED.expand()
+    head, other = (built(tree, use_bias=use_bias) for tree in (PINNED, whole))
+    pairs = zip(head.row_variables(), other.row_variables(), strict=True)
+    for mine, its in pairs:
+        its.assign(PINNED.expand_rows(mine.numpy()))
+    for tree in (whole, whole.grow(3, near=[0, 5, 9])):
         grown, wanted = (h.grow(tree) for h in (head, other))
         assert grown.tree == tree
         assert_same(grown.row_variables(), wanted.row_variables())

@@ -17,7 +17,6 @@ from tests.support.models import STEPS, make_data, train
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
-from tf_hsm.layers import AdaptiveSoftmax
 
 CLASSES = np.array([[8, 3, 3], [39, 0, 20]])
 
@@ -62,13 +61,6 @@ def test_embed(name):
         )
     for found, wanted in zip(*slopes, strict=True):
         assert_near(found, wanted, 1e-4)
-
-
-def test_unknown_width():
-    with pytest.raises(ValueError, match="other embeds classes only if"):
-        AdaptiveSoftmax(9, cutoffs=[3], name="other")(
-            keras.Input([5]), embed=True
-        )
 
 
 def loss_and_gradients(layer, body, tokens, labels):

@@ -1,4 +1,7 @@
-"""Losses and gradients of AdaptiveSoftmax, against the formulas in float64."""
+"""AdaptiveSoftmax in training: losses and gradients, clusters, graphs.
+
+The formulas are in float64.
+"""
 
 import itertools
 
@@ -8,10 +11,14 @@ import pytest
 import tensorflow as tf
 
 from tests.support import head_oracle
-from tests.support.adaptive_layers import LAYERS, make
+from tests.support.adaptive_layers import LAYERS, make, make_inputs
+from tests.support.training import assert_same, layer_step
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import CostModel, Tree
+from tf_hsm.layers import AdaptiveSoftmax
 
 
-def make_inputs(layer, shape=(31,)):
+def make_data(layer, shape=(31,)):
     rng = np.random.default_rng(1)
     inputs = rng.normal(size=[*shape, 12]).astype(layer.compute_dtype)
     return inputs, rng.integers(layer.num_classes, size=shape)
@@ -66,7 +73,7 @@ def assert_near(found, wanted, rounding):
 def test_losses_and_gradients(name, dtype):
     """In float64 the tolerance leaves no room for a wrong formula."""
     layer = make(name, dtype=dtype)
-    check(layer, *make_inputs(layer))
+    check(layer, *make_data(layer))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_losses_and_gradients(name, dtype):
 def test_batches(shape, label):
     """Tails without examples, among them."""
     layer = make("narrow")
-    x, drawn = make_inputs(layer, shape)
+    x, drawn = make_data(layer, shape)
     check(layer, x, drawn if label is None else np.full(shape, label))
 
 
@@ -88,6 +95,76 @@ def test_batches(shape, label):
 def test_ignore_class(ignored, dtype):
     """A class of a tail, of the head, or none at all."""
     layer = make(ignore_class=ignored)
-    x, labels = make_inputs(layer, (7, 5))
+    x, labels = make_data(layer, (7, 5))
     labels[::2, 1] = ignored
     check(layer, x, labels.astype(dtype), [ignored])
+
+
+@pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
+def test_clusters_without_a_label(labels):
+    """They do not move, and neither does their state; the step counts."""
+    layer = make("narrow", optimizer=OPTIMIZERS["lazy_adam"](), ignore_class=-1)
+    tables = [
+        (v, *layer.optimizer.slots(v))
+        for v in (layer.head_kernel, *layer.tail_kernels)
+    ]
+    before = [[v.numpy() for v in table] for table in tables]
+    layer_step(layer, make_inputs(len(labels)), np.array(labels))
+    after = [[v.numpy() for v in table] for table in tables]
+    moved = [
+        not np.array_equal(new[0], old[0])
+        for new, old in zip(after, before, strict=True)
+    ]
+    is_class = np.array(labels) >= 0
+    tails = {j for j in np.searchsorted([5, 9, 21], labels, "right") if j}
+    assert moved == [is_class.any(), *(j in tails for j in (1, 2, 3))]
+    for has_moved, new, old in zip(moved, after, before, strict=True):
+        if not has_moved:
+            assert_same(new, old)
+    assert int(layer.optimizer.iterations) == 1
+
+
+def test_graph_holds_no_arrays_of_classes():
+    """They are captured, not copied in as constants."""
+    counts = np.random.default_rng(0).integers(99, size=3000)
+    layer = AdaptiveSoftmax(
+        3000, cutoffs=[500, 1400], div_value=2, counts=counts
+    )
+    x, labels = make_inputs(31), np.arange(31)
+    layer.build(x.shape)
+    function = tf.function(lambda *a: (layer(*a), layer.predict_class(a[0])))
+    graph = function.get_concrete_function(x, labels).graph
+    sizes = [
+        op.outputs[0].shape.num_elements()
+        for op in graph.get_operations()
+        if op.type == "Const"
+    ]
+    assert max(sizes) < 128
+
+
+def test_automatic_cutoffs():
+    """Those of the cost model, for the batch, the width and the counts."""
+    counts = 1e6 / np.arange(1, 20_001) ** 1.1
+    shuffled = np.random.default_rng(0).permutation(counts)
+    chosen = {}
+    for name, options in {
+        "default": {},
+        "shuffled": {"counts": shuffled},
+        "three": {"cutoffs": 3, "div_value": 2},
+        "none": {"cutoffs": 0},
+        "large": {"batch": 100_000},
+        "calls": {"cost_model": CostModel(call=1e3)},
+    }.items():
+        layer = AdaptiveSoftmax(20_000, **{"counts": counts, **options})
+        assert layer.cutoffs == options.get("cutoffs", "auto")
+        layer.build([None, 256])
+        chosen[name] = [*layer.cutoffs]
+    assert chosen["shuffled"] == chosen["default"] != chosen["large"]
+    assert (len(chosen["three"]), chosen["none"]) == (3, [])
+    assert len(chosen["calls"]) == 1 < len(chosen["default"])
+    tree = Tree.adaptive(counts, num_clusters=2, batch=64, width=32)
+    layer = AdaptiveSoftmax(
+        20_000, cutoffs=2, div_value=1, counts=counts, batch=64
+    )
+    layer.build([None, 32])
+    assert layer.head_kernel.shape[0] == tree.group_offsets[1]
