@@ -9,42 +9,6 @@ import tf_hsm
 from tests.support import models
 
 
-@pytest.mark.parametrize("use_bias", [False, True])
-def test_methods_are_the_functions(use_bias):
-    """They pass the layer's parameters, and all their arguments, on."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=[3, models.STEPS, models.WIDTH]).astype("f4")
-    classes = rng.integers(models.NUM_CLASSES, size=[3, models.STEPS, 4])
-    head = models.make_head(use_bias=use_bias, bias_initializer="random_normal")
-    head.build(x.shape)
-    lists = rng.integers(-1, models.NUM_CLASSES, size=[3, models.STEPS, 9])
-    masks = {"allowed": lists, "renormalize": True}
-    beams = {"beam_width": 2, "return_pruned": True}
-    draws = {"seed": 3, "temperature": 2.0, "top_k": 9, "top_p": 0.8}
-    bounds = np.full([3, models.STEPS], -2.0, "f4")
-    for name, options in (
-        ("log_probs", {}),
-        ("log_probs", {"nodes": True}),
-        ("log_prob", {"classes": classes}),
-        ("log_prob", {"classes": classes, "nodes": True}),
-        ("log_prob", {"classes": classes, **masks}),
-        ("top_k", {"k": 3, "bounds": bounds, **beams}),
-        ("top_k", {"k": 3, "threshold": 0.01, **masks}),
-        ("sample", {"num_samples": 7, "allowed": lists, **draws}),
-    ):
-        function = getattr(tf_hsm, f"hierarchical_softmax_{name}")
-        tf.nest.map_structure(
-            np.testing.assert_array_equal,
-            getattr(head, name)(inputs=x, **options),
-            function(
-                head.kernel, head.bias, inputs=x, tree=models.TREE, **options
-            ),
-        )
-    np.testing.assert_array_equal(
-        head.predict_class(x), np.argmax(head.log_probs(x), -1)
-    )
-
-
 def adaptive_head(**options):
     return tf_hsm.layers.AdaptiveSoftmax(
         models.NUM_CLASSES, cutoffs=[4], div_value=2, **options
@@ -131,12 +95,3 @@ def test_of_a_trained_model():
     best = head.top_k(hidden, 3)
     np.testing.assert_allclose(log_probs, best.log_probs, rtol=1e-5)
     np.testing.assert_array_equal(classes, best.classes)
-
-
-def test_evaluate_looks_for_no_class():
-    """TensorFlow leaves the search out where nobody asks for its result."""
-    tokens, labels = models.make_data()
-    model = models.compile_form()
-    model.evaluate(tokens, labels, verbose=0)
-    types = models.evaluated_ops(model, tokens, labels)
-    assert "ResourceTfHsmLoss" in types and "ResourceTfHsmTopK" not in types

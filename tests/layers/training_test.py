@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.support import models
 from tests.support.in_place_models import (
@@ -14,32 +13,7 @@ from tests.support.in_place_models import (
 )
 from tests.support.models import make_head, sampled_head
 from tf_hsm import optimizers
-from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.metrics import TopKAccuracy
-
-
-@pytest.mark.parametrize(
-    "form, eager", [("compile", False), ("compile", True), ("endpoint", False)]
-)
-def test_labels_stay_exact_integers(form, eager, monkeypatch):
-    """Keras' own losses cast y_true to float32, exact only to 2^24."""
-    label = 2**53 + 1
-    seen = []
-
-    def spy(head, batch):
-        labels = batch.labels
-        seen.append(labels.dtype)
-        counted = tf.reduce_all(labels[..., tf.newaxis] != batch.ignored, -1)
-        tf.debugging.assert_equal(labels[counted], tf.constant(label, tf.int64))
-        return tf.reduce_sum(batch.inputs * head.weights[0], -1)
-
-    monkeypatch.setattr(TreeHead, "losses", spy)
-    tokens, labels = models.make_data()
-    labels = np.full_like(labels, label)
-    compiling = {"run_eagerly": eager}
-    model = make_model(form, own=False, compiling=compiling, use_bias=False)
-    fit(model, arguments(form, tokens, labels), epochs=1)
-    assert set(seen) == {tf.int64}
 
 
 @pytest.mark.parametrize(

@@ -136,26 +136,3 @@ def train_graph(model, x, y):
         lambda a: tf.TensorSpec([None, *a.shape[1:]], a.dtype), (x, y)
     )
     return tf.function(model.train_step).get_concrete_function(specs).graph
-
-
-def evaluated_ops(model, x, y):
-    """The types of the ops that a step of `evaluate` runs."""
-
-    def step():
-        return model.test_step((tf.constant(x), tf.constant(y)))
-
-    graph = tf.function(step).get_concrete_function().graph
-    kept = {graph.get_operation_by_name(t.op.name) for t in graph.outputs}
-    kept |= set(graph.control_outputs)
-    waiting = list(kept)
-    while waiting:
-        op = waiting.pop()
-        above = {t.op for t in op.inputs} | set(op.control_inputs)
-        waiting += above - kept
-        kept |= above
-    return {op.type for op in kept}
-
-
-def assert_same_weights(one, other, tolerance=1e-5):
-    for mine, its in zip(one.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_allclose(mine, its, rtol=tolerance, atol=tolerance)
