@@ -21,7 +21,7 @@ from tests.support.resized_heads import (
 from tests.support.training import assert_same
 from tests.support.trees import CATALOGUE, KINDS
 from tf_hsm import Tree
-from tf_hsm.layers import HierarchicalSoftmax, LabelTree
+from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax, LabelTree
 
 COUNTS = np.array([9, 1, 2, 7, 30, 1, 1, 2])
 # Classes 5 to 7 are below a node of their own.
@@ -304,25 +304,22 @@ def test_labels_that_are_rows(row, merge):
         )
 
 
-@pytest.mark.parametrize("name", ["hierarchical", "embedding"])
-def test_copies_of_old_classes(name):
+@pytest.mark.parametrize(
+    "kind, options",
+    [
+        (HierarchicalSoftmax, {}),
+        (EmbeddingSoftmax, {"num_embeddings": 9, "width": WIDTH}),
+    ],
+)
+def test_copies_of_old_classes(kind, options):
     """A class and its copies share its probability; all others keep theirs."""
     old = Tree.balanced(30, [5, 6])
-    if name == "hierarchical":
-        head = tf_hsm.layers.HierarchicalSoftmax(old, dtype="float64")
-        inputs = np.random.default_rng(0).normal(size=[7, 6])
-    else:
-        head = tf_hsm.layers.EmbeddingSoftmax(
-            old, num_embeddings=9, width=6, dtype="float64"
-        )
-        inputs = np.arange(7)
-    head.build([None, 6])
-    for variable in head.row_variables():
-        variable.assign(np.random.default_rng(1).normal(size=variable.shape))
+    head = resized_heads.built(kind, old, dtype="float64", **options)
+    x = np.arange(7) if options else inputs(dtype="float64")
     like = [3, 17, 3, 29]
     grown = head.grow(old.grow(4, near=like), like=like)
-    before = np.exp(head.log_probs(inputs))
-    after = np.exp(grown.log_probs(inputs))
+    before = np.exp(head.log_probs(x))
+    after = np.exp(grown.log_probs(x))
     shares = 1 / (1 + np.bincount(like, minlength=30))
     np.testing.assert_allclose(after[:, :30], before * shares, 1e-12)
     np.testing.assert_allclose(after[:, 30:], (before * shares)[:, like], 1e-12)
@@ -333,15 +330,13 @@ def test_copies_of_old_classes(name):
     ):
         with pytest.raises(ValueError, match=message):
             head.grow(old.grow(4, near=like), like=wrong)
-    bare = tf_hsm.layers.HierarchicalSoftmax(old, use_bias=False)
-    bare.build([None, 6])
     with pytest.raises(ValueError, match="the head has no biases"):
-        bare.grow(old.grow(4, near=like), like=like)
+        built(old, use_bias=False).grow(old.grow(4, near=like), like=like)
 
 
 def test_a_model_with_copies_of_old_classes():
     items = keras.layers.Embedding(30, 6, name="items")
-    head = tf_hsm.layers.HierarchicalSoftmax(Tree.balanced(30, [5, 6]))
+    head = HierarchicalSoftmax(Tree.balanced(30, [5, 6]))
     model = keras.Sequential([keras.Input([], dtype="int64"), items, head])
     model.compile(tf_hsm.optimizers.LazyAdam(0.1), head.loss)
     tree = head.tree.grow(2, near=[7, 3])

@@ -46,10 +46,10 @@ MAKE = {
 }
 
 
-def model_of(name, form, rule, own=True, make_optimizer=None, **options):
+def model_of(name, form, rule, own=True, decays=False, **options):
     """A model whose head is of a kind, and what it trains on.
 
-    `own` and `make_optimizer` say whether the head has an optimizer of its own.
+    `own` and `decays` say whether the head has an optimizer of its own.
     """
     if name == "embedding":
         if own:
@@ -68,14 +68,10 @@ def model_of(name, form, rule, own=True, make_optimizer=None, **options):
     if name != "label_tree":
         options["ignore_class"] = -1
     make = MAKE[name]
-    if make_optimizer is not None:
-        make = functools.partial(_with_optimizer, make, make_optimizer)
+    if decays:
+        make, own = functools.partial(make, optimizer=decaying()), False
     model = make_model(form, rule, own, make=make, **options)
     return model, arguments(form, tokens, labels)
-
-
-def _with_optimizer(make, make_optimizer, **options):
-    return make(**{**options, "optimizer": make_optimizer()})
 
 
 def by_keras(model, other, folder):
@@ -110,7 +106,7 @@ def decaying():
 # The random numbers of the rounding follow from the seed and the step.
 ROUNDED = {"dtype": "bfloat16", "seed": 5}
 IN_GRAPHS = {**ROUNDED, "compiling": {}}
-DECAYS, PLAIN = {"make_optimizer": decaying}, {"own": False}
+DECAYS, PLAIN = {"decays": True}, {"own": False}
 
 
 @pytest.mark.parametrize(
