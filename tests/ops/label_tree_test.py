@@ -241,14 +241,10 @@ def test_weights_of_losses():
 
 def node_log_probs(weights, biases, inputs, tree):
     """`[B, rows]`: the sum over each row and the rows above it."""
-    of_rows = np.log(reference.probabilities(weights, biases, inputs))
-    result = np.zeros(of_rows.shape)
-    above = reference.parents(tree)
-    for row in range(tree.num_rows):
-        at = row
-        while at >= 0:
-            result[:, row] += of_rows[:, at]
-            at = above[at]
+    result = np.log(reference.probabilities(weights, biases, inputs))
+    for row, above in enumerate(reference.parents(tree)):
+        if above >= 0:
+            result[:, row] += result[:, above]
     return result
 
 

@@ -5,25 +5,17 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import oracle
 from tf_hsm import hierarchical_softmax_loss as loss_function
 
 TREE = tf_hsm.Tree.two_level(200)
 DIM = 24
 
 
-def problem(seed=0, batch=64, tree=TREE):
+def problem(tree=TREE):
     """(weights, biases, labels, inputs) as NumPy arrays."""
-    rng = np.random.default_rng(seed)
-
-    def normal(*shape):
-        return rng.normal(size=shape).astype(np.float32)
-
-    return (
-        normal(tree.num_rows, DIM),
-        normal(tree.num_rows),
-        rng.integers(0, tree.num_classes, size=batch),
-        normal(batch, DIM),
-    )
+    found = oracle.random_problem(tree, 64, DIM, np.float32)
+    return found.weights, found.biases, found.labels, found.inputs
 
 
 def gradients(weights, biases, labels, inputs):
