@@ -46,31 +46,23 @@ def values_of(gradient):
 
 
 @every_function
-def test_gradients_follow(function, op_type):
-    """A gradient that is asked for outside runs where the op has run."""
-    sources = made_of(tf.constant, OTHER)
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        with tf.device(OTHER):
-            value = function(*sources)
-    assert value.device.endswith(OTHER), value.device
-    for gradient in tape.gradient(value, sources):
-        device = values_of(gradient).device
-        assert device.endswith(OTHER), (function, device)
+@pytest.mark.parametrize("parameter", [tf.constant, tf.Variable])
+def test_gradients_follow(function, op_type, parameter):
+    """A gradient that is asked for outside runs where the op has run.
 
-
-@every_function
-def test_variables(function, op_type):
-    """An op runs where its variable is, whatever the scope, and its gradient.
-
-    The op library's kernel could not read it elsewhere.
+    An op runs where its variable is, whatever the scope: the op library's
+    kernel could not read it elsewhere.
     """
-    *variables, inputs = made_of(tf.Variable, OTHER)
-    for scope in (None, "CPU:0"):
-        with tf.GradientTape() as tape, tf.device(scope):
-            value = function(*variables, inputs)
+    sources = made_of(parameter, OTHER)
+    is_tensor = parameter is tf.constant
+    for scope in [OTHER] if is_tensor else [None, "CPU:0"]:
+        with tf.GradientTape() as tape:
+            # Tapes watch variables that an op reads.
+            tape.watch(sources if is_tensor else sources[2])
+            with tf.device(scope):
+                value = function(*sources)
         assert value.device.endswith(OTHER), value.device
-        for gradient in tape.gradient(value, variables):
+        for gradient in tape.gradient(value, sources):
             device = values_of(gradient).device
             assert device.endswith(OTHER), (function, device)
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.devices import CPUS
-from tests.support.masks import lists_of, masked, random_mask
+from tests.support.masks import check, lists_of, masked, random_mask
 from tests.support.trees import chain
 from tf_hsm import Tree, distribute
 from tf_hsm.layers import HierarchicalSoftmax
@@ -58,14 +58,10 @@ def test_top_k(name, count, lists, options):
     """Where a list is shorter than k, class -1 stands for the rest."""
     head, x = cut_head(name, count)
     mask = random_mask(head.tree, 0.1, lists, seed=3)
-    log_probs, classes = head.top_k(x, 7, allowed=lists_of(mask), **options)
+    found = head.top_k(x, 7, allowed=lists_of(mask), **options)
     expected = wanted(head, x, mask, "renormalize" in options)
-    order = np.argsort(-expected, axis=1, kind="stable")[:, :7]
-    values = np.take_along_axis(expected, order, 1)
-    np.testing.assert_allclose(log_probs, values, rtol=1e-9)
-    order = np.where(values > -np.inf, order, -1)
-    np.testing.assert_array_equal(classes, order)
-    assert (order < 0).any() and (order >= 0).any()
+    check(found, expected, mask, 7, exact=False)
+    assert (mask.sum(1) < 7).any() and mask.any()
 
 
 def test_top_k_of_one_shard():

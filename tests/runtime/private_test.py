@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import private
 from tf_hsm.runtime import (
     model_calls,
     private_keras,
@@ -122,20 +121,6 @@ def test_own_variables_are_saved_in_their_order():
     assert [float(v) for v in own] == [3, 4]
 
 
-def test_masks():
-    tensor = tf.constant([[1, 0]])
-    assert private_keras.mask_of(tensor) is None
-    embedding = keras.layers.Embedding(2, 3, mask_zero=True)
-    mask = private_keras.mask_of(embedding(tensor))
-    np.testing.assert_array_equal(mask, [[True, False]])
-    private_keras.set_mask(tensor, mask)
-    assert private_keras.mask_of(tensor) is mask
-    masked = keras.layers.GlobalAveragePooling1D()
-    values = tf.constant([[[2.0], [4.0]]])
-    private_keras.set_mask(values, mask)
-    np.testing.assert_array_equal(masked(values), [[2.0]])
-
-
 def test_what_compile_was_given():
     inputs = keras.Input((2,))
     outputs = [keras.layers.Dense(1, name=name)(inputs) for name in "ab"]
@@ -214,53 +199,6 @@ def test_schedules(rate):
     with private_optimizer.without_schedule(optimizer):
         assert optimizer.learning_rate == 1e-3
     assert optimizer.learning_rate is before
-
-
-def test_tapes():
-    variable = tf.Variable(1.0, trainable=False)
-    assert not private_tensorflow.has_tape()
-    with tf.GradientTape() as tape:
-        assert private_tensorflow.has_tape()
-        private_tensorflow.note_read(variable)
-        assert not private_tensorflow.in_forward_mode([variable.handle])
-    assert tape.watched_variables() == ()
-    with tf.GradientTape() as tape:
-        trained = tf.Variable(1.0)
-        private_tensorflow.note_read(trained)
-    assert tape.watched_variables() == (trained,)
-    tensor = tf.constant(1.0)
-    with tf.autodiff.ForwardAccumulator(tensor, tensor):
-        assert private_tensorflow.in_forward_mode([tensor])
-
-
-def test_variables_of_strategies():
-    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        mirrored = tf.Variable(1.0)
-        with private_tensorflow.unmirrored():
-            plain = tf.Variable(1.0)
-    assert isinstance(mirrored, tf.distribute.DistributedValues)
-    assert not isinstance(plain, tf.distribute.DistributedValues)
-    sharded = private.sharded_variable([tf.Variable([1.0])])
-    assert private_tensorflow.is_sharded(sharded)
-    assert not private_tensorflow.is_sharded(mirrored)
-
-
-def test_checks_of_numbers():
-    infinite = private_tensorflow.allow_infinities(tf.math.log)
-    tf.debugging.enable_check_numerics()
-    try:
-        assert infinite(0.0) == -np.inf
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            tf.math.log(0.0)
-    finally:
-        tf.debugging.disable_check_numerics()
-
-
-def test_ops():
-    assert private_tensorflow.has_gradient("MatMul")
-    assert not private_tensorflow.has_gradient("NoSuchOp")
-    assert private_tensorflow.op_definition("MatMul").name == "MatMul"
-    assert private_tensorflow.op_definition("NoSuchOp") is None
 
 
 @pytest.mark.parametrize("in_xla", [False, True])
