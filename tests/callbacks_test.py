@@ -20,6 +20,7 @@ from tests.support.clustered_classes import (
     make_data,
     make_model,
 )
+from tests.support.training import assert_near, assert_same
 from tf_hsm import layers
 from tf_hsm.callbacks import FollowLearningRate, RegroupClasses
 
@@ -94,8 +95,7 @@ def test_resumed(own, tmp_path):
         model = keras.models.load_model(tmp_path / "model.keras")
         found = run(model, 4, initial_epoch=epochs)
         assert found == losses[epochs:]
-        for one, other in zip(model.variables, whole.variables, strict=True):
-            np.testing.assert_array_equal(one, other)
+        assert_same(model.variables, whole.variables)
         assert model.layers[-1].tree == whole.layers[-1].tree
 
 
@@ -149,36 +149,21 @@ def test_vectors_that_are_known():
     assert model.layers[-1].tree == want
 
 
-def sequence_model(**options):
-    """Sequences [B, 4] of tokens, where 0 is padding, and a label for each."""
-    keras.utils.set_random_seed(0)
-    head = layers.HierarchicalSoftmax(TREES["ragged"](), **options)
-    model = keras.Sequential(
-        [
-            keras.Input([4], dtype="int32"),
-            keras.layers.Embedding(NUM_CLUSTERS + 1, WIDTH, mask_zero=True),
-            head,
-        ]
-    )
-    model.compile(adam(), head.loss, run_eagerly=True)
-    return model
-
-
-def test_what_does_not_count(capsys):
+@pytest.mark.parametrize("examples", [10_000, 1_000])
+def test_what_does_not_count(examples, capsys):
     """Masked inputs, ignored labels and examples of weight 0."""
     x, y = (a.reshape(-1, 4) for a in make_data())
     x, weights = x + 1, np.ones(y.shape, "f4")
     x[::5, 2:], y[::7, 0], weights[::3, 1] = 0, -1, 0
     x[3::5, 3], y[1::4, 1] = 0, 99
-    model = sequence_model(ignore_class=99)
-    callback = RegroupClasses(2, (x, y, weights), examples=1_000)
+    head = layers.HierarchicalSoftmax(TREES["ragged"](), ignore_class=99)
+    table = keras.layers.Embedding(NUM_CLUSTERS + 1, WIDTH, mask_zero=True)
+    model = keras.Sequential([keras.Input([4], dtype="int32"), table, head])
+    model.compile(adam(), head.loss, run_eagerly=True)
+    callback = RegroupClasses(2, (x, y, weights), examples=examples)
     model.fit(x, np.maximum(y, 0), 100, verbose=0, callbacks=[callback])
-    assert "by 1,000 labels" in capsys.readouterr().out
     seen = np.count_nonzero((x > 0) & (y >= 0) & (y != 99) & (weights > 0))
-    callback = RegroupClasses(2, (x, y, weights))
-    model = sequence_model(ignore_class=99)
-    model.fit(x, np.maximum(y, 0), 100, verbose=0, callbacks=[callback])
-    assert f"by {seen:,} labels" in capsys.readouterr().out
+    assert f"by {min(seen, examples):,} labels" in capsys.readouterr().out
 
 
 def endpoint(own):
@@ -328,36 +313,26 @@ def test_refuses_wrong_data():
 @pytest.mark.parametrize("eager", [False, True])
 def test_rates_that_follow(eager, tmp_path):
     """Each step in place has the model's rate times a factor; after loading."""
-    x, y = make_data()
-    x, y = x[:40], y[:40]
+    x, y = (a[:40] for a in make_data())
+    scheduler = keras.callbacks.LearningRateScheduler(
+        lambda epoch, _: 0.1 / (1 + epoch)
+    )
 
-    def rate(epoch, _):
-        return 0.1 / (1 + epoch)
-
-    def run(model, rates, callbacks):
+    def trained(callbacks, rates=(None, None)):
+        """A model after an epoch for each rate of the head's optimizer."""
+        model = make_model(own=True)
+        model.compile("sgd", model.layers[-1].loss, run_eagerly=eager)
         for epoch, own in enumerate(rates):
             if own is not None:
                 model.layers[-1].optimizer.learning_rate = own
-            following = [
-                keras.callbacks.LearningRateScheduler(rate),
-                *callbacks,
-            ]
-            options = {"shuffle": False, "initial_epoch": epoch}
-            model.fit(x, y, 20, epoch + 1, 0, following, **options)
-        return model.get_weights()
-
-    def make():
-        keras.utils.set_random_seed(0)
-        model = make_model(own=True)
-        model.compile("sgd", model.layers[-1].loss, run_eagerly=eager)
+            options = {"shuffle": False, "initial_epoch": epoch, "verbose": 0}
+            every = [scheduler, *callbacks]
+            model.fit(x, y, 20, epoch + 1, callbacks=every, **options)
         return model
 
-    follow = tf_hsm.callbacks.FollowLearningRate(3.0)
-    model = make()
-    found = run(model, [None, None], [follow])
-    wanted = run(make(), [0.3, 0.15], [])
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    model = trained([FollowLearningRate(3.0)])
+    wanted = trained([], rates=(0.3, 0.15))
+    assert_near(model.get_weights(), wanted.get_weights(), 1e-6)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     loaded.fit(x, y, verbose=0, callbacks=[FollowLearningRate(2.0)])
@@ -365,26 +340,20 @@ def test_rates_that_follow(eager, tmp_path):
 
 
 def test_rates_that_cannot_follow():
-    x, y = make_data()
+    x, y = np.zeros([4, WIDTH]), np.arange(4)
     with pytest.raises(ValueError, match=r"factor is 0.*must be above 0"):
         FollowLearningRate(0.0)
-    model = make_model(own=False)
-    with pytest.raises(ValueError, match="a head with an optimizer of its own"):
-        model.fit(x, y, verbose=0, callbacks=[FollowLearningRate()])
     variable = keras.Variable(0.1)
-    for rate in (
-        keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9),
-        lambda: variable,
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    for optimizer, message in (
+        (None, "a head with an optimizer of its own"),
+        (tf_hsm.optimizers.SGD(schedule), "has a schedule"),
+        (tf_hsm.optimizers.SGD(lambda: variable), "has a schedule"),
     ):
         head = layers.HierarchicalSoftmax(
-            TREES["balanced"](), optimizer=tf_hsm.optimizers.SGD(rate)
+            TREES["balanced"](), optimizer=optimizer
         )
         model = keras.Sequential([keras.Input([WIDTH]), head])
         model.compile("sgd", head.loss)
-        with pytest.raises(ValueError, match="has a schedule"):
-            model.fit(
-                np.zeros([4, WIDTH]),
-                y[:4],
-                verbose=0,
-                callbacks=[FollowLearningRate()],
-            )
+        with pytest.raises(ValueError, match=message):
+            model.fit(x, y, verbose=0, callbacks=[FollowLearningRate()])
