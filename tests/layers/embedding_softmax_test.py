@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import embedding_softmaxes as softmaxes
-from tests.support.in_place_models import fit
+from tests.support.in_place_models import arguments, fit
 from tests.support.models import TREE
 from tests.support.training import assert_near, assert_same, layer_step
 from tests.support.update_rules import OPTIMIZERS
@@ -27,9 +27,7 @@ from tf_hsm.metrics import Perplexity
 )
 def test_in_place_as_by_gradients(kind, combiner, form, rule, eager):
     """With every input; an ignored class; empty bags, which are zeros."""
-    data = softmaxes.arguments(
-        form, softmaxes.make_inputs(kind), softmaxes.make_labels()
-    )
+    data = arguments(form, softmaxes.make_inputs(kind), softmaxes.make_labels())
     ignored = int(softmaxes.make_labels()[3])
     runs = []
     for own in (True, False):

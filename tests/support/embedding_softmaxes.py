@@ -82,13 +82,6 @@ def make_model(layer, kind, form="compile", optimizer="sgd"):
     return model
 
 
-def arguments(form, inputs, labels):
-    """What `fit` and `evaluate` take, as a dictionary."""
-    if form == "compile":
-        return {"x": inputs, "y": labels}
-    return {"x": [*tf.nest.flatten(inputs), labels]}
-
-
 def weights(layer):
     """Embeddings, kernel and bias, whoever trains them."""
     kernel, *bias, embeddings = (v.numpy() for v in layer.row_variables())

@@ -71,8 +71,8 @@ def arguments(form, tokens, labels, sample_weight=None):
     """What `fit` and `evaluate` take, as a dictionary."""
     if form == "compile":
         return {"x": tokens, "y": labels, "sample_weight": sample_weight}
-    inputs = [tokens, labels]
-    return {"x": inputs if sample_weight is None else [*inputs, sample_weight]}
+    weights = [] if sample_weight is None else [sample_weight]
+    return {"x": [*tf.nest.flatten(tokens), labels, *weights]}
 
 
 def fit(model, data, **options):
@@ -92,7 +92,10 @@ def same_start(*models):
 
 
 def own_variables(layer):
-    """What a file has of a layer: the same, whoever trains its variables."""
+    """What a file has of a layer or an optimizer.
+
+    A layer has the same variables there, whoever trains them.
+    """
     store = {}
     layer.save_own_variables(store)
     return {

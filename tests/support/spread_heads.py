@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.support.devices import CPUS
+from tests.support.in_place_models import own_variables as saved
 from tests.support.training import assert_same
 from tests.support.trees import chain
 from tests.support.update_rules import OPTIMIZERS
@@ -125,14 +126,17 @@ def projections_of(head):
     return [p for p in getattr(head, "projections", []) if p is not None]
 
 
+def trained_by_model(head):
+    """The variables that the head does not train itself, a list."""
+    rows = head.row_variables() if head.optimizer is None else []
+    return [*projections_of(head), *rows]
+
+
 def make_optimizer(head, place=None, rule="adagrad"):
     """The optimizer of a model, for what a head does not train itself."""
-    variables = projections_of(head)
-    if head.optimizer is None:
-        variables += head.row_variables()
     with scope_of(place):
         optimizer = OPTIMIZERS[rule]()
-        optimizer.build(variables)
+        optimizer.build(trained_by_model(head))
     return optimizer
 
 
@@ -160,10 +164,7 @@ def step_of(head, optimizer=None):
 
     The optimizer of a model may be left out if it has nothing to train.
     """
-    loss = HeadLoss(head, "none")
-    trained = projections_of(head)
-    if head.optimizer is None:
-        trained += head.row_variables()
+    loss, trained = HeadLoss(head, "none"), trained_by_model(head)
 
     def step(inputs, labels, weights):
         with tf.GradientTape() as tape:
@@ -255,13 +256,6 @@ def joined(strategy, values):
     """What the replicas of this process have as one array."""
     parts = strategy.experimental_local_results(values)
     return np.concatenate([part.numpy() for part in parts])
-
-
-def saved(thing):
-    """What `load_own_variables` of a layer or an optimizer takes."""
-    store = {}
-    thing.save_own_variables(store)
-    return {key: np.array(value) for key, value in store.items()}
 
 
 def state(head, *optimizers):
