@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import adaptive_layers, trees
 from tests.support import decoding_reference as reference
+from tests.support import trees
 from tests.support.decoding_models import (
     Recurrent,
     as_pairs,
@@ -20,6 +20,7 @@ from tests.support.decoding_models import (
 from tests.support.pairs import all_pairs
 from tf_hsm import Tree
 from tf_hsm.decoding import beam_search
+from tf_hsm.layers import AdaptiveSoftmax
 
 N = 43
 TREES = {
@@ -80,12 +81,20 @@ def test_is_the_beam_search_of_the_definition(name, width, scale, options):
         assert_same(as_pairs(found, entry), wanted)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_element_types(dtype):
-    """By the log-probabilities of the head itself, which is rounded."""
-    tree = Tree.two_level(30)
+@pytest.mark.parametrize(
+    "tree, options",
+    [
+        (Tree.two_level(30), {"dtype": "float32"}),
+        (Tree.two_level(30), {"dtype": "bfloat16"}),
+        (Tree.two_level(30), {"dtype": "float16"}),
+        (Tree.two_level(30), {"devices": ["CPU:0"] * 2}),
+        (30, {"kind": AdaptiveSoftmax, "cutoffs": [4, 15], "div_value": 2}),
+    ],
+)
+def test_heads_of_every_kind(tree, options):
+    """By the log-probabilities of the head itself, which may be rounded."""
     recurrent = Recurrent(30, batch=2, dtype="float32")
-    head = make_head(tree, dtype=dtype)
+    head = make_head(tree, **options)
     options = {"end": 7, "length_penalty": 0.6}
     found = beam_search(
         *recurrent.with_head(head), beam_width=4, length=5, **options
@@ -95,38 +104,6 @@ def test_element_types(dtype):
         model = own_model(recurrent, head, entry)
         wanted = reference.beam_search(model, 4, 5, **options)
         assert_same(as_pairs(found, entry), wanted, 1e-5)
-
-
-@pytest.mark.parametrize("name", ["narrow", "permuted", "trees", "one_class"])
-@pytest.mark.parametrize("width", [1, 6])
-def test_adaptive_softmax(name, width):
-    """A head with tails, where a bound leaves whole tails out."""
-    head = adaptive_layers.make(name)
-    rng = np.random.default_rng(0)
-    embedding = tf.constant(rng.normal(size=[40, 12]), tf.float32)
-
-    def step(classes, state):
-        hidden = tf.gather(embedding, classes) + state
-        return hidden, hidden / 2
-
-    def model(classes):
-        state = np.zeros([1, 12], np.float32)
-        for c in (3, *classes):
-            hidden, state = step(tf.constant([c]), state)
-        return np.float64(head.log_probs(hidden)[0])
-
-    options = {"end": 0, "length_penalty": 0.5}
-    found = beam_search(
-        step,
-        tf.zeros([1, 12]),
-        head,
-        beam_width=width,
-        length=4,
-        start=3,
-        **options,
-    )
-    wanted = reference.beam_search(model, width, 4, **options)
-    assert_same(as_pairs(found), wanted, 1e-5)
 
 
 def test_the_state_may_be_nothing():

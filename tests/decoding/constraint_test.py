@@ -77,43 +77,6 @@ def test_is_brute_force_where_nothing_is_left_out(name, options):
         assert (items[len(wanted) :] == -1).all()
 
 
-def constrained_beam(model, paths, width):
-    """A beam search of the definition, by scanning all paths."""
-    beam = [((), 0.0)]
-    for _ in range(max(map(len, paths))):
-        candidates = [h for h in beam if h[0] in paths]
-        for codes, log_prob in beam:
-            following = {
-                p[len(codes)]
-                for p in paths
-                if len(p) > len(codes) and p[: len(codes)] == codes
-            }
-            candidates += [
-                ((*codes, c), log_prob + model(codes)[c])
-                for c in sorted(following)
-            ]
-        candidates.sort(key=lambda h: -h[1])
-        beam = candidates[:width]
-    return beam
-
-
-@pytest.mark.parametrize("width", [1, 4])
-@pytest.mark.parametrize("name", HEADS)
-def test_is_the_beam_search_of_the_definition(name, width):
-    """With beams that leave most items out."""
-    recurrent, head = Recurrent(NUM_CODES, batch=3, seed=width), HEADS[name]()
-    found = beam_search(
-        *recurrent.with_head(head),
-        beam_width=width,
-        length=trie().depth,
-        constraint=trie(),
-    )
-    for entry in range(3):
-        model = reference_model(recurrent, head, entry)
-        wanted = constrained_beam(model, PATHS, width)
-        assert_same(as_pairs(found, entry), wanted)
-
-
 def test_none_of_100_000_draws_is_invalid():
     """Items by their probabilities, each code drawn among those that exist."""
     recurrent, head = Recurrent(NUM_CODES), HEADS["flat"]()

@@ -59,7 +59,7 @@ MAPPINGS = [
 ]
 BARE = Tree.two_level(3)
 NAMED = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
-# Of 8 classes; each group has one of 0, 2 and 5.
+# Eight classes; each group has a row of 0, 2 or 5.
 NESTED = Tree.from_nested([0, 1, [2, 3], [4, [5, 6, 7]]]).with_counts([1] * 8)
 # For each function, its arguments and the message about them.
 REFUSED = {

