@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/plan/plan.h"
 #include "cc/core/tree/tree_walk.h"
@@ -24,18 +23,17 @@ void Copy(const Tensor& tensor, std::vector<int64_t>* values) {
 absl::Status CheckRoots(const TreeView& tree) {
   if (tree.root_groups == nullptr) return absl::OkStatus();
   if (tree.num_roots < 1) {
-    return absl::InvalidArgumentError(
-        "root_groups must have at least 1 value, but has 0");
+    return InvalidArgument("root_groups must have at least 1 value, but has 0");
   }
   if (tree.root_groups[0] != 0) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         OutOfRange("root_groups", 0, tree.root_groups[0], 0, 1));
   }
   for (int64_t root = 1; root < tree.num_roots; ++root) {
     const int64_t group = tree.root_groups[root];
     const int64_t least = tree.root_groups[root - 1] + 1;
     if (group >= least && group < tree.num_groups) continue;
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         OutOfRange("root_groups", root, group, least, tree.num_groups));
   }
   return absl::OkStatus();
@@ -46,16 +44,14 @@ absl::Status CheckRoots(const TreeView& tree) {
 absl::Status CheckShape(const std::string& name, const Tensor& tensor,
                         const TensorShape& shape) {
   if (tensor.shape() == shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must have the shape ", shape.DebugString(),
-                   ", but has ", tensor.shape().DebugString()));
+  return InvalidArgument(name, " must have the shape ", shape.DebugString(),
+                         ", but has ", tensor.shape().DebugString());
 }
 
 absl::Status CheckWidth(int64_t width) {
   if (width <= kMaxWidth) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("weights must have a width of at most ", kMaxWidth,
-                   ", but have the width ", width));
+  return InvalidArgument("weights must have a width of at most ", kMaxWidth,
+                         ", but have the width ", width);
 }
 
 absl::Status ReadVector(OpKernelContext* context, const char* name,
@@ -64,9 +60,9 @@ absl::Status ReadVector(OpKernelContext* context, const char* name,
   const Tensor* tensor = nullptr;
   TF_RETURN_IF_ERROR(context->input(name, &tensor));
   if (tensor->dims() != 1 || (size >= 0 && tensor->dim_size(0) != size)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, " must have the shape [", size >= 0 ? absl::StrCat(size) : "n",
-        "], ", why, ", but has ", tensor->shape().DebugString()));
+    return InvalidArgument(name, " must have the shape [",
+                           size >= 0 ? absl::StrCat(size) : "n", "], ", why,
+                           ", but has ", tensor->shape().DebugString());
   }
   *data = Data<int64_t>(*tensor);
   return absl::OkStatus();
@@ -77,8 +73,7 @@ absl::Status FindInput(OpKernelContext* context, const char* name, int* input) {
   TF_RETURN_IF_ERROR(context->op_kernel().InputRange(name, &first, &past));
   *input = past == first ? -1 : first;
   if (past - first <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be at most one, but are ", past - first));
+  return InvalidArgument(name, " must be at most one, but are ", past - first);
 }
 
 absl::Status FindOptional(OpKernelContext* context, const char* name,
@@ -113,21 +108,20 @@ absl::Status CheckIsFlat(const char* name, const TreeView& tree) {
   if (tree.num_groups == 1 && tree.num_rows > kMaxSmallFanout && !tree.pinned) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      name, " is for a flat tree of at least ", kMaxSmallFanout + 1,
-      " classes, but this tree has ", tree.num_rows, " rows in ",
-      tree.num_groups, tree.num_groups == 1 ? " group" : " groups"));
+  return InvalidArgument(name, " is for a flat tree of at least ",
+                         kMaxSmallFanout + 1, " classes, but this tree has ",
+                         tree.num_rows, " rows in ", tree.num_groups,
+                         tree.num_groups == 1 ? " group" : " groups");
 }
 
 absl::Status CheckOption(const OpKernelConstruction& context, const char* name,
                          float value) {
   if (!(value >= 0 && std::isfinite(value))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " must be finite and at least 0, but is ", value));
+    return InvalidArgument(name, " must be finite and at least 0, but is ",
+                           value);
   }
   if (value > 0 && context.device_type() != tensorflow::DEVICE_CPU) {
-    return absl::UnimplementedError(
-        absl::StrCat(name, " is not there for weights on a GPU"));
+    return Unimplemented(name, " is not there for weights on a GPU");
   }
   return absl::OkStatus();
 }
@@ -156,10 +150,10 @@ absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
     tree->root_groups = Data<int64_t>(*roots);
   }
   if (tree->num_groups < 1 || tree->num_groups > rows) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgument(
         "group_offsets must have from 2 to ", rows + 1, " values for ", rows,
         " rows of weights (the weights must be made for this tree), but has ",
-        offsets->NumElements()));
+        offsets->NumElements());
   }
   TF_RETURN_IF_ERROR(CheckRoots(*tree));
   return ReadVector(context, "row_below", rows,
@@ -190,10 +184,10 @@ absl::Status CountRoots(TreeView* tree) {
   if (tree->num_roots >= 1 && tree->num_roots <= tree->num_groups) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgument(
       "class_rows must have from ", tree->num_rows - tree->num_groups + 1,
       " to ", tree->num_rows, " values for ", tree->num_groups, " groups of ",
-      tree->num_rows, " rows of weights, but has ", tree->num_classes));
+      tree->num_rows, " rows of weights, but has ", tree->num_classes);
 }
 
 void CopyIntegers(const Tensor& tensor, std::vector<int64_t>* values) {
@@ -210,7 +204,7 @@ absl::Status ReadIndices(const Tensor& tensor, int64_t rows,
   for (size_t i = 0; i < indices->size(); ++i) {
     const int64_t row = (*indices)[i];
     if (row >= 0 && row < rows) continue;
-    return absl::InvalidArgumentError(OutOfRange("indices", i, row, 0, rows));
+    return InvalidArgument(OutOfRange("indices", i, row, 0, rows));
   }
   return absl::OkStatus();
 }
@@ -224,9 +218,9 @@ absl::Status ReadSplits(const Tensor& tensor, int64_t count,
     const int64_t most = i == 0 ? 0 : count;
     const int64_t value = (*splits)[i];
     if (value < least || value > most || (i == last && value != count)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "splits must ascend from 0 to ", count,
-          ", the number of indices, but splits[", i, "] = ", value));
+      return InvalidArgument("splits must ascend from 0 to ", count,
+                             ", the number of indices, but splits[", i,
+                             "] = ", value);
     }
   }
   return absl::OkStatus();

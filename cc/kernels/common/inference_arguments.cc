@@ -4,9 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-
 namespace tf_hsm {
 namespace {
 
@@ -16,9 +13,8 @@ absl::Status ReadScalar(OpKernelContext* context, const char* name, S* value) {
   const Tensor* tensor;
   TF_RETURN_IF_ERROR(context->input(name, &tensor));
   if (tensor->NumElements() != 1 || tensor->dims() > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " must be a scalar, but has the shape ",
-                     tensor->shape().DebugString()));
+    return InvalidArgument(name, " must be a scalar, but has the shape ",
+                           tensor->shape().DebugString());
   }
   *value = *Data<S>(*tensor);
   return absl::OkStatus();
@@ -27,9 +23,8 @@ absl::Status ReadScalar(OpKernelContext* context, const char* name, S* value) {
 // Checks a number of classes, from 1 on.
 absl::Status CheckCount(const char* name, int64_t value, int64_t num_classes) {
   if (value >= 1 && value <= num_classes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " = ", value, " is outside [1, ", num_classes,
-                   "]; the upper end is the number of classes"));
+  return InvalidArgument(name, " = ", value, " is outside [1, ", num_classes,
+                         "]; the upper end is the number of classes");
 }
 
 // The type of sums of numbers of this type.
@@ -59,10 +54,9 @@ absl::Status ReadInputs(OpKernelContext* context, int64_t width,
   if (rank >= 1 && (*inputs)->dim_size(rank - 1) == width) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("inputs must have the shape [..., ", width,
-                   "], the width of weights last, but have ",
-                   (*inputs)->shape().DebugString()));
+  return InvalidArgument("inputs must have the shape [..., ", width,
+                         "], the width of weights last, but have ",
+                         (*inputs)->shape().DebugString());
 }
 
 // The columns of a block, where a row has more than one scale.
@@ -89,10 +83,10 @@ absl::Status ReadCodes(OpKernelContext* context, const Parameters& parameters,
   const int64_t blocks = parameters.scales()->dim_size(1);
   rows->block = blocks == 1 ? std::max<int64_t>(rows->width, 1) : kScaleBlock;
   if (blocks != 1 && blocks != rows->NumBlocks()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "scales must have one column, or one for each ", kScaleBlock,
-        " columns of weights, which are ", rows->width, ", but have the shape ",
-        parameters.scales()->shape().DebugString()));
+    return InvalidArgument("scales must have one column, or one for each ",
+                           kScaleBlock, " columns of weights, which are ",
+                           rows->width, ", but have the shape ",
+                           parameters.scales()->shape().DebugString());
   }
   rows->codes = Data<const uint8_t>(codes);
   rows->scales = Data<const float>(*parameters.scales());
@@ -127,17 +121,17 @@ absl::Status SigmoidAttributes::Read(OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(TreeAttributes::Read(context));
   TF_RETURN_IF_ERROR(context->GetAttr("has_sigmoids", &has_sigmoids));
   if (has_sigmoids && logit_soft_cap > 0) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "logit_soft_cap is for softmaxes, not for the sigmoids of a label "
         "tree");
   }
   if (has_sigmoids && pinned) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "pinned: each row of a label tree has a sigmoid and weights of its "
         "own; call tree.expand()");
   }
   if (has_sigmoids && context->device_type() != tensorflow::DEVICE_CPU) {
-    return absl::UnimplementedError(
+    return Unimplemented(
         "label trees are on the CPU only; keep the weights there");
   }
   return absl::OkStatus();
@@ -149,8 +143,7 @@ absl::Status TopKInputs::Read(OpKernelContext* context,
   TF_RETURN_IF_ERROR(ReadScalar(context, "beam_width", &beam_width));
   TF_RETURN_IF_ERROR(CheckCount("k", k, in.tree.num_classes));
   if (beam_width < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("beam_width = ", beam_width, " is below 1"));
+    return InvalidArgument("beam_width = ", beam_width, " is below 1");
   }
   const DataType dtype = AccumulatorType(in.parameters.weights().dtype());
   TF_RETURN_IF_ERROR(
@@ -171,16 +164,15 @@ absl::Status TopKInputs::ReadMask(OpKernelContext* context,
   const TensorShape of_rows({in.tree.num_rows, 2});
   TF_RETURN_IF_ERROR(CheckShape("row_spans", *spans, of_rows));
   if (ranks->dims() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("allowed_ranks must have the shape [n], but has ",
-                     ranks->shape().DebugString()));
+    return InvalidArgument("allowed_ranks must have the shape [n], but has ",
+                           ranks->shape().DebugString());
   }
   const int64_t lists = splits->NumElements() - 1;
   if (splits->dims() != 1 || (lists != 1 && lists != in.num_examples)) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgument(
         "allowed_splits must have the shape [2], of one list, or [",
         in.num_examples + 1, "], of one list for each of the ", in.num_examples,
-        " inputs, but has ", splits->shape().DebugString()));
+        " inputs, but has ", splits->shape().DebugString());
   }
   mask = {Data<int64_t>(*spans), Data<int64_t>(*ranks), ranks->NumElements(),
           Data<int64_t>(*splits), lists};
@@ -190,9 +182,9 @@ absl::Status TopKInputs::ReadMask(OpKernelContext* context,
 absl::Status SampleInputs::Read(OpKernelContext* context,
                                 const InferenceArguments& in) {
   if (in.tree.num_roots > 1 && in.root_log_probs == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("root_log_probs must be there to draw from a forest of ",
-                     in.tree.num_roots, " trees"));
+    return InvalidArgument(
+        "root_log_probs must be there to draw from a forest of ",
+        in.tree.num_roots, " trees");
   }
   const Tensor* seed;
   TF_RETURN_IF_ERROR(ReadOfShape(context, "seed", TensorShape({2}), &seed));
@@ -204,28 +196,25 @@ absl::Status SampleInputs::Read(OpKernelContext* context,
   TF_RETURN_IF_ERROR(ReadScalar(context, "top_k", &options.top_k));
   TF_RETURN_IF_ERROR(ReadScalar(context, "top_p", &options.top_p));
   if (options.num_samples < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_samples = ", options.num_samples, " is negative"));
+    return InvalidArgument("num_samples = ", options.num_samples,
+                           " is negative");
   }
   if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("temperature = ", options.temperature,
-                     " is not a finite number of at least 0"));
+    return InvalidArgument("temperature = ", options.temperature,
+                           " is not a finite number of at least 0");
   }
   if (options.top_k != 0) {
     TF_RETURN_IF_ERROR(CheckCount("top_k", options.top_k, in.tree.num_classes));
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("top_p = ", options.top_p, " is outside (0, 1]"));
+    return InvalidArgument("top_p = ", options.top_p, " is outside (0, 1]");
   }
   options = Resolved(options, in.tree.num_classes);
   if (Append(in.batch_shape, options.num_samples, &shape).ok()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("num_samples = ", options.num_samples, " is too large for ",
-                   in.num_examples, " inputs"));
+  return InvalidArgument("num_samples = ", options.num_samples,
+                         " is too large for ", in.num_examples, " inputs");
 }
 
 absl::Status ClassInputs::Read(OpKernelContext* context,
@@ -238,10 +227,10 @@ absl::Status ClassInputs::Read(OpKernelContext* context,
     leading.RemoveLastDims(1);
     if (leading == in.batch_shape) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgument(
       "classes must have the shape of inputs but for its last dimension, ",
       in.batch_shape.DebugString(), ", and one more dimension, but have ",
-      classes->shape().DebugString()));
+      classes->shape().DebugString());
 }
 
 absl::Status LogProbsShapes::Make(const InferenceArguments& in,

@@ -2,9 +2,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-
 namespace tf_hsm {
 
 absl::Status LossAttributes::Read(OpKernelConstruction* context) {
@@ -17,11 +14,11 @@ absl::Status LossAttributes::Read(OpKernelConstruction* context) {
     TF_RETURN_IF_ERROR(context->GetAttr("label_smoothing", &label_smoothing));
   }
   if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "label_smoothing must be in [0, 1], but is ", label_smoothing));
+    return InvalidArgument("label_smoothing must be in [0, 1], but is ",
+                           label_smoothing);
   }
   if (label_smoothing > 0 && logit_soft_cap > 0) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "label_smoothing and logit_soft_cap exclude each other");
   }
   if (context->HasAttr("z_loss")) {
@@ -43,18 +40,18 @@ absl::Status LossArguments::ReadIndices(OpKernelContext* context) {
   if (splits == nullptr) {
     TF_RETURN_IF_ERROR(FindOptional(context, "index_weights", &index_weights));
     if (index_weights != nullptr) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "index_weights are for bags, but there are no splits");
     }
     if (indices->shape() == batch_shape) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "indices must have the shape of labels, ", batch_shape.DebugString(),
-        ", but have ", indices->shape().DebugString()));
+    return InvalidArgument("indices must have the shape of labels, ",
+                           batch_shape.DebugString(), ", but have ",
+                           indices->shape().DebugString());
   }
   if (batch_shape.dims() != 1 || indices->dims() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgument(
         "labels and indices of bags must be vectors, but have the shapes ",
-        batch_shape.DebugString(), " and ", indices->shape().DebugString()));
+        batch_shape.DebugString(), " and ", indices->shape().DebugString());
   }
   TF_RETURN_IF_ERROR(CheckShape("splits", *splits,
                                 TensorShape({batch_shape.dim_size(0) + 1})));
@@ -72,7 +69,7 @@ absl::Status LossArguments::ReadSmoothingPrior(
   if (smoothing_prior == nullptr || attributes.label_smoothing > 0) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
+  return InvalidArgument(
       "smoothing_prior is for a label_smoothing above 0, but that is 0; set "
       "it, or leave out the prior");
 }
@@ -87,7 +84,7 @@ absl::Status LossArguments::Read(OpKernelContext* context,
   if (label_sets) {
     const int rank = batch_shape.dims();
     if (rank == 0) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "labels must have the shape [..., count], but are a scalar");
     }
     num_labels = batch_shape.dim_size(rank - 1);
@@ -100,12 +97,12 @@ absl::Status LossArguments::Read(OpKernelContext* context,
   } else {
     TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
     if (inputs->shape() != wanted) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidArgument(
           "inputs must have the shape ", wanted.DebugString(),
           label_sets ? ", that of labels without the last dimension"
                      : ", that of labels",
           " and then the width of weights, but have ",
-          inputs->shape().DebugString()));
+          inputs->shape().DebugString());
     }
   }
 
@@ -151,9 +148,9 @@ absl::Status ReadLossGrads(OpKernelContext* context,
                            const Tensor** loss_grads) {
   TF_RETURN_IF_ERROR(context->input("loss_grads", loss_grads));
   if ((*loss_grads)->shape() == batch_shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "loss_grads must have the shape of labels, " + batch_shape.DebugString() +
-      ", but has " + (*loss_grads)->shape().DebugString());
+  return InvalidArgument("loss_grads must have the shape of labels, " +
+                         batch_shape.DebugString() + ", but has " +
+                         (*loss_grads)->shape().DebugString());
 }
 
 TensorShape LossArguments::DxShape(OpKernelContext* context,

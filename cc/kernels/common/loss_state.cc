@@ -74,8 +74,8 @@ std::string Describe(DataType dtype, const TensorShape& shape,
 }
 
 absl::Status Refuse(const std::string& made, const std::string& wanted) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("state must be that of a loss ", wanted, ", but is ", made));
+  return InvalidArgument("state must be that of a loss ", wanted, ", but is ",
+                         made);
 }
 
 }  // namespace
@@ -104,9 +104,8 @@ absl::Status ReadLossState(OpKernelContext* context, StateOf kernels,
   const Tensor* tensor;
   TF_RETURN_IF_ERROR(context->input("state", &tensor));
   if (tensor->dims() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("state must be a scalar, but has the shape ",
-                     tensor->shape().DebugString()));
+    return InvalidArgument("state must be a scalar, but has the shape ",
+                           tensor->shape().DebugString());
   }
   const Variant& variant = *Data<const Variant>(*tensor);
   const auto* kept = variant.get<KeptLossState>();
@@ -126,11 +125,11 @@ absl::Status ReadLossState(OpKernelContext* context, StateOf kernels,
   const bool has_biases = parameters.biases() != nullptr;
   if (found.dtype != weights.dtype() || found.has_biases != has_biases ||
       found.weights_shape != weights.shape()) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgument(
         "state must come from a loss with ",
         Describe(weights.dtype(), weights.shape(), has_biases),
         ", but comes from a loss with ",
-        Describe(found.dtype, found.weights_shape, found.has_biases)));
+        Describe(found.dtype, found.weights_shape, found.has_biases));
   }
   TF_RETURN_IF_ERROR(ReadLossGrads(context, found.batch_shape, loss_grads));
   *state = &found;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -18,6 +19,17 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
+
+// The errors of an argument that is wrong, and of one that this device does not
+// take: `pieces` are the parts of a sentence.
+template <typename... Pieces>
+absl::Status InvalidArgument(const Pieces&... pieces) {
+  return absl::InvalidArgumentError(absl::StrCat(pieces...));
+}
+template <typename... Pieces>
+absl::Status Unimplemented(const Pieces&... pieces) {
+  return absl::UnimplementedError(absl::StrCat(pieces...));
+}
 
 // What a function of the core has returned: nothing, or an error's text.
 inline absl::Status StatusOf(const std::string& error) {

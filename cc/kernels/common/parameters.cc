@@ -1,6 +1,5 @@
 #include "cc/kernels/common/parameters.h"
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/common/arguments.h"
 
@@ -14,9 +13,8 @@ absl::Status FindSlots(OpKernelContext* context, const std::string& list,
   int first, past;
   TF_RETURN_IF_ERROR(context->op_kernel().InputRange(list, &first, &past));
   if (past - first != num_slots) {
-    return absl::InvalidArgumentError(absl::StrCat(list, " must be ", num_slots,
-                                                   " for this rule, but are ",
-                                                   past - first));
+    return InvalidArgument(list, " must be ", num_slots,
+                           " for this rule, but are ", past - first);
   }
   for (int i = 0; i < num_slots; ++i) {
     Var* variable;
@@ -59,8 +57,7 @@ absl::Status Parameters::FindOne(OpKernelContext* context, int input,
     TF_RETURN_IF_ERROR(locks_.Find(context, input, name, &variable));
     *tensor = variable->tensor();
   } else if (variables_only) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " must be a variable's handle"));
+    return InvalidArgument(name, " must be a variable's handle");
   } else {
     *tensor = &context->input(input);
   }
@@ -81,22 +78,21 @@ absl::Status Parameters::Check(DataType dtype) const {
       TF_RETURN_IF_ERROR(CheckType(check.name, *check.tensor, dtype));
     }
     if (check.tensor->dims() != check.rank) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(check.name, " must have the shape ",
-                       check.rank == 2 ? "[rows, width]" : "[rows]",
-                       ", but has ", check.tensor->shape().DebugString()));
+      return InvalidArgument(check.name, " must have the shape ",
+                             check.rank == 2 ? "[rows, width]" : "[rows]",
+                             ", but has ", check.tensor->shape().DebugString());
     }
   }
   if (biases_ != nullptr && biases_->dim_size(0) != weights_->dim_size(0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "biases must have one value for each of the ", weights_->dim_size(0),
-        " rows of weights, but have the shape ",
-        biases_->shape().DebugString()));
+    return InvalidArgument("biases must have one value for each of the ",
+                           weights_->dim_size(0),
+                           " rows of weights, but have the shape ",
+                           biases_->shape().DebugString());
   }
   if (vectors_ != nullptr && vectors_->dim_size(1) != weights_->dim_size(1)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "vectors must have the width of weights, ", weights_->dim_size(1),
-        ", but have the shape ", vectors_->shape().DebugString()));
+    return InvalidArgument("vectors must have the width of weights, ",
+                           weights_->dim_size(1), ", but have the shape ",
+                           vectors_->shape().DebugString());
   }
   return absl::OkStatus();
 }
@@ -113,7 +109,7 @@ absl::Status Parameters::ReadWithScales(OpKernelContext* context,
   TF_RETURN_IF_ERROR(context->op_kernel().InputRange("scales", &first, &past));
   if (past == first) return Read(context, dtype);
   if (past - first > 1 || dtype != tensorflow::DT_FLOAT) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "scales must be one matrix at most, for float32 inputs and biases");
   }
   TF_RETURN_IF_ERROR(Find(context, /*variables_only=*/false));
@@ -122,19 +118,18 @@ absl::Status Parameters::ReadWithScales(OpKernelContext* context,
   locks_.LockShared();
   const DataType codes = weights_->dtype();
   if (codes != tensorflow::DT_INT8 && codes != tensorflow::DT_UINT8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weights with scales must be int8 or uint8, but are ",
-                     tensorflow::DataTypeString(codes)));
+    return InvalidArgument(
+        "weights with scales must be int8 or uint8, but are ",
+        tensorflow::DataTypeString(codes));
   }
   TF_RETURN_IF_ERROR(CheckType("scales", *scales_, tensorflow::DT_FLOAT));
   TF_RETURN_IF_ERROR(Check(dtype));
   if (scales_->dims() == 2 && scales_->dim_size(0) == weights_->dim_size(0)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("scales must have the shape [", weights_->dim_size(0),
-                   ", blocks], a row for each row of weights, but have ",
-                   scales_->shape().DebugString()));
+  return InvalidArgument("scales must have the shape [", weights_->dim_size(0),
+                         ", blocks], a row for each row of weights, but have ",
+                         scales_->shape().DebugString());
 }
 
 absl::Status Parameters::Write(OpKernelContext* context, DataType dtype,

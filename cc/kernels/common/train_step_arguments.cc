@@ -14,7 +14,7 @@ absl::Status ReadRule(OpKernelConstruction* context, UpdateRule* rule) {
     *rule = traits.rule;
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError("rule: there is no " + name);
+  return InvalidArgument("rule: there is no " + name);
 }
 
 absl::Status ReadMoved(OpKernelContext* context, bool* moved) {
@@ -31,15 +31,14 @@ absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers) {
   TF_RETURN_IF_ERROR(context->input("seed", &number));
   const bool decays = values->shape() == TensorShape({7});
   if (!decays && values->shape() != TensorShape({4})) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "hyperparameters must have the shape [4], or [7] with weight decay, "
         "but have " +
         values->shape().DebugString());
   }
   if (number->dims() != 0) {
-    return absl::InvalidArgumentError(
-        "seed must be a scalar, but has the shape " +
-        number->shape().DebugString());
+    return InvalidArgument("seed must be a scalar, but has the shape " +
+                           number->shape().DebugString());
   }
   static_assert(sizeof(Hyperparameters) == 4 * sizeof(double), "in this order");
   numbers->hyper =

@@ -4,7 +4,6 @@
 #include <functional>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace tf_hsm {
@@ -20,9 +19,9 @@ absl::Status CheckType(const std::string& name, const Tensor& tensor,
                        DataType dtype) {
   if (!tensor.IsInitialized()) return WithoutValue(name);
   if (tensor.dtype() == dtype) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be ", tensorflow::DataTypeString(dtype),
-                   ", but is ", tensorflow::DataTypeString(tensor.dtype())));
+  return InvalidArgument(name, " must be ", tensorflow::DataTypeString(dtype),
+                         ", but is ",
+                         tensorflow::DataTypeString(tensor.dtype()));
 }
 
 VariableLocks::~VariableLocks() {
@@ -37,9 +36,9 @@ VariableLocks::~VariableLocks() {
 absl::Status VariableLocks::Find(OpKernelContext* context, int input,
                                  const std::string& name, Var** variable) {
   if (context->input(input).NumElements() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " must be one variable's handle, but has the shape ",
-                     context->input(input).shape().DebugString()));
+    return InvalidArgument(name,
+                           " must be one variable's handle, but has the shape ",
+                           context->input(input).shape().DebugString());
   }
   Held held;
   held.name = name;
@@ -78,9 +77,8 @@ absl::Status VariableLocks::LockExclusive() {
   SortByAddress();
   for (size_t i = 1; i < held_.size(); ++i) {
     if (held_[i].variable.get() != held_[i - 1].variable.get()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(held_[i - 1].name, " and ", held_[i].name,
-                     " must be different variables, but are one"));
+    return InvalidArgument(held_[i - 1].name, " and ", held_[i].name,
+                           " must be different variables, but are one");
   }
   for (const Held& held : held_) held.variable->mu()->lock();
   num_exclusive_ = held_.size();

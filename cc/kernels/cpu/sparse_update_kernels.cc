@@ -2,8 +2,6 @@
 
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/arguments.h"
@@ -23,9 +21,8 @@ struct SparseUpdateAttributes : StepAttributes<OpAttributes> {
     int num_slots;
     TF_RETURN_IF_ERROR(context->GetAttr("num_slots", &num_slots));
     if (num_slots == NumSlots(rule)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("slots must be ", NumSlots(rule), " for ",
-                     TraitsOf(rule).name, ", but are ", num_slots));
+    return InvalidArgument("slots must be ", NumSlots(rule), " for ",
+                           TraitsOf(rule).name, ", but are ", num_slots);
   }
 };
 
@@ -61,7 +58,7 @@ struct SparseUpdateOp : SparseUpdateAttributes {
     *weights = variable->tensor();
     TF_RETURN_IF_ERROR(CheckType("weights", **weights, kDataType<T>));
     if ((*weights)->dims() == 0) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "weights must have the shape [rows, ...], but are a scalar");
     }
     TF_RETURN_IF_ERROR(
@@ -99,9 +96,8 @@ struct SparseUpdateOp : SparseUpdateAttributes {
     TF_RETURN_IF_ERROR(context->input("indices", &indices));
     TF_RETURN_IF_ERROR(context->input("values", &values));
     if (indices->dims() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("indices must have the shape [count], but have ",
-                       indices->shape().DebugString()));
+      return InvalidArgument("indices must have the shape [count], but have ",
+                             indices->shape().DebugString());
     }
     const int64_t count = indices->NumElements();
     TensorShape expected = shape;

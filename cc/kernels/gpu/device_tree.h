@@ -17,7 +17,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "cc/core/tree/tree_view.h"
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/api/levels.h"
@@ -63,9 +62,8 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   batch->biases = Data<T>(parameters.biases());
   batch->width = arguments.width;
   if (batch->width < 1 || batch->width > kMost) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weights must have a width in [1, ", kMost,
-                     "] on a GPU, but have the width ", batch->width));
+    return InvalidArgument("weights must have a width in [1, ", kMost,
+                           "] on a GPU, but have the width ", batch->width);
   }
   batch->inputs = inputs.data();
   ForElementType(inputs.dtype(), [&](auto element) {
@@ -73,9 +71,8 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   });
   batch->size = inputs.NumElements() / batch->width;
   if (batch->size > kMost) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("inputs must be at most ", kMost,
-                     " examples on a GPU, but are ", batch->size));
+    return InvalidArgument("inputs must be at most ", kMost,
+                           " examples on a GPU, but are ", batch->size);
   }
   // TensorFlow's own switch, of matrix products.
   batch->precision = tensorflow::tensor_float_32_execution_enabled()

@@ -30,7 +30,7 @@ class InferenceBatch {
                     const TreeAttributes& attributes) {
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes, kDataType<T>));
     if (arguments.quantized.codes != nullptr) {
-      return absl::UnimplementedError(
+      return Unimplemented(
           "quantized weights are on the CPU only; keep them there");
     }
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree_));

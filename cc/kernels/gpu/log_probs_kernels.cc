@@ -4,7 +4,6 @@
 // A class out of range gives NaN: to raise, the host would have to wait for the
 // device.
 
-#include "absl/strings/str_cat.h"
 #include "cc/cuda/api/inference.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/gpu/inference_batch.h"
@@ -71,14 +70,14 @@ struct ClassLogProbsOp : SigmoidAttributes {
     TreeView unused = in.arguments.tree;  // see device_tree.h
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &unused));
     if (unused.num_classes != in.arguments.tree.num_classes) {
-      return absl::UnimplementedError(
+      return Unimplemented(
           "class_rows: labels are rows on the CPU only; keep the weights "
           "there");
     }
     if (wanted.count > kMaxRepeated / in.batch.width) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "classes must be at most ", kMaxRepeated / in.batch.width,
-          " of each input on a GPU, but are ", wanted.count));
+      return InvalidArgument("classes must be at most ",
+                             kMaxRepeated / in.batch.width,
+                             " of each input on a GPU, but are ", wanted.count);
     }
     const Tensor& classes = *wanted.classes;
     Tensor* log_probs;

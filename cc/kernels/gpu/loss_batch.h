@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "cc/cuda/api/gpu.h"
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/loss_state.h"
@@ -37,9 +36,8 @@ class LossBatch {
     batch.labels = arguments.labels->data();
     batch.labels_are_int64 = arguments.labels->dtype() == tensorflow::DT_INT64;
     if (ignored.size() > static_cast<size_t>(kMaxIgnored)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("ignore_classes must be at most ", kMaxIgnored,
-                       " on a GPU, but are ", ignored.size()));
+      return InvalidArgument("ignore_classes must be at most ", kMaxIgnored,
+                             " on a GPU, but are ", ignored.size());
     }
     batch.label_smoothing = attributes.label_smoothing;
     batch.smoothing_prior = Data<float>(arguments.smoothing_prior);
@@ -124,7 +122,7 @@ struct KeptLoss {
                                      &any_state, &loss_grads));
     state = static_cast<const GpuLossState<T>*>(any_state);
     if (state->device != DeviceOf(context)) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "state must be that of a loss on this GPU, but is of another's");
     }
     batch = state->batch;

@@ -2,8 +2,6 @@
 // after it. The host waits for nothing of them, and reads no number: the
 // learning rate may be a variable on the GPU.
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/gpu/loss_batch.h"
@@ -18,10 +16,10 @@ struct GpuStepAttributes : Attributes {
   absl::Status Read(OpKernelConstruction* context) {
     TF_RETURN_IF_ERROR(Attributes::Read(context));
     if (RunsOnGpus(this->rule)) return absl::OkStatus();
-    return absl::UnimplementedError(
-        absl::StrCat("a step in place by the rule ", TraitsOf(this->rule).name,
-                     " is for CPUs; on GPUs, give the optimizer to "
-                     "model.compile instead"));
+    return Unimplemented("a step in place by the rule ",
+                         TraitsOf(this->rule).name,
+                         " is for CPUs; on GPUs, give the optimizer to "
+                         "model.compile instead");
   }
 
   // Finds the numbers of the step, and points it at the parameters.
