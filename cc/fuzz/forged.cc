@@ -5,8 +5,7 @@
 #include <numeric>
 
 #include "cc/core/api/group_scores_test_support.h"
-#include "cc/core/api/inputs.h"
-#include "cc/core/api/loss.h"
+#include "cc/core/api/loss_test_support.h"
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/plan/node_parts.h"
 #include "cc/core/plan/smoothing_prior.h"
@@ -16,51 +15,21 @@
 namespace tf_hsm {
 namespace {
 
-// What the kernels of a plan read and write, of the sizes that an op gives it.
-template <typename T>
-struct Memory {
-  using A = Accumulator<T>;
-  std::vector<A> loss, dx, normalizers, probs, partials, grads;
-  std::vector<T> dw, db;
-
-  Memory(const Plan& plan, int64_t batch, int64_t width)
-      : loss(batch),
-        dx(batch * width),
-        normalizers(2 * plan.num_passes),
-        probs(plan.num_probs),
-        partials(plan.num_partials * PartialStride(width)),
-        grads(plan.num_examples(), A(0.5)),
-        dw(plan.num_rows * width),
-        db(plan.num_rows) {}
-
-  ForwardOutputs<T> Outputs(bool with_dx, bool with_normalizers,
-                            bool with_probs) {
-    ForwardOutputs<T> out;
-    out.loss = loss.data();
-    if (with_dx) out.dx = dx.data();
-    if (with_normalizers) out.normalizers = normalizers.data();
-    if (with_probs) out.probs = probs.data();
-    return out;
-  }
-};
-
 template <typename T>
 void FuzzLoss(const Problem<T>& problem, Isa isa, int64_t batch,
               int64_t num_rows, const Parallel& parallel, Bytes* bytes) {
   const Plan& plan = *problem.plan;
-  Memory<T> memory(plan, batch, problem.width);
+  using A = Accumulator<T>;
+  BatchMemory<T> memory(plan, batch, problem.width,
+                        std::vector<A>(plan.num_examples(), A(0.5)));
   MakeSpecial(bytes, &memory.grads);
   const bool keeps = bytes->Coin(), has_backward = bytes->In(0, 3) > 0;
   const KernelTable<T>& table = KernelTableFor<T>(isa);
-  Forward<T>(problem, table, parallel,
-             memory.Outputs(bytes->Coin(), has_backward, keeps));
+  const ForwardOutputs<T> outputs =
+      memory.Outputs(bytes->Coin(), has_backward, keeps);
+  Forward<T>(problem, table, parallel, outputs);
   if (!has_backward) return;
-  BackwardArguments<T> arguments;
-  arguments.loss_grads = memory.grads.data();
-  arguments.normalizers = memory.normalizers.data();
-  if (keeps) arguments.probs = memory.probs.data();
-  arguments.dw = memory.dw.data();
-  arguments.db = memory.db.data();
+  BackwardArguments<T> arguments = memory.Arguments(outputs);
   Backward<T>(problem, table, parallel, arguments);
   // What makes them write past the cache is too large to fuzz.
   arguments.past_cache = true;
@@ -81,7 +50,8 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
               Bytes* bytes) {
   using A = Accumulator<T>;
   PlanTraining(plan, bytes->In(0, 3) == 0 ? bytes->In(0, 9) : INT64_MAX);
-  Memory<T> memory(*plan, batch, problem.width);
+  BatchMemory<T> memory(*plan, batch, problem.width,
+                        std::vector<A>(plan->num_examples(), A(0.5)));
   MakeSpecial(bytes, &memory.grads);
   const UpdateRule rule = DrawRule(bytes);
   State<T> slots = MakeState<T>(rule, b->size(), problem.width, *w, *b);
@@ -120,12 +90,8 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
       outputs.dx = nullptr;
     }
   }
-  BackwardArguments<T> arguments;
-  arguments.loss_grads = memory.grads.data();
-  arguments.normalizers = outputs.normalizers;
-  arguments.probs = outputs.probs;
+  BackwardArguments<T> arguments = memory.Arguments(outputs);
   arguments.update = &update;
-  arguments.partials = memory.partials.data();
   TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
 }
 
@@ -187,12 +153,10 @@ void Fuzz(Bytes* bytes) {
     MakeSpecial(bytes, &b);
     MakeSpecial(bytes, &x);
     const Parallel parallel = bytes->Coin() ? Serial : Reversed;
-    std::vector<Accumulator<T>> sorted(plan.num_examples() * Padded(c.width));
-    PackInputs(plan.order.data(), plan.num_examples(), x.data(), c.width,
-               parallel, sorted.data());
-    Problem<T> problem = {&plan, c.width, w.data(),
-                          bytes->Coin() ? b.data() : nullptr, sorted.data()};
-    problem.label_smoothing = static_cast<Accumulator<T>>(c.label_smoothing);
+    std::vector<Accumulator<T>> sorted = SortedInputs<T>(plan, x, c.width);
+    Problem<T> problem = ProblemOf<T>(plan, c.width, w.data(),
+                                      bytes->Coin() ? b.data() : nullptr,
+                                      sorted.data(), {c.label_smoothing});
     if (c.has_prior) {
       MakeSpecial(bytes, &prior);
       CheckSmoothingPrior(plan, prior.data());

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/inputs.h"
 #include "cc/core/api/label_tree.h"
-#include "cc/core/api/loss.h"
+#include "cc/core/api/loss_test_support.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
 #include "cc/core/testing/update_state.h"
@@ -59,47 +58,27 @@ struct LabelSets {
   }
 };
 
-template <typename T>
-struct LabelResults {
-  std::vector<Accumulator<T>> loss, dx;
-  std::vector<T> dw, db;
-};
-
 // With an update, makes it in the place of dw and db.
 template <typename T>
-LabelResults<T> RunLabelTree(const LabelSets<T>& in, const LabelPlan& plan,
-                             Isa isa, const Parallel& parallel,
-                             const Update<T>* update = nullptr) {
-  using A = Accumulator<T>;
-  std::vector<A> packed(plan.num_visits() * Padded(in.width));
-  PackInputs(plan.plan.order.data(), plan.num_visits(), in.x.data(), in.width,
-             Serial, packed.data());
-  std::vector<A> dz(plan.plan.num_probs, NAN), grads;
-  for (int64_t example : plan.plan.order) grads.push_back(in.grads[example]);
-  LabelResults<T> out;
-  out.loss.assign(in.size, NAN);
-  out.dx.assign(in.size * in.width, NAN);
-  Problem<T> problem = {&plan.plan, in.width, in.w.data(),
-                        in.b.empty() ? nullptr : in.b.data(), packed.data()};
-  BackwardArguments<T> backward;
-  if (update != nullptr) {
-    problem.weights = update->weights;
-    problem.biases = update->biases;
-  } else {
-    out.dw.resize(plan.plan.num_rows * in.width);
-    out.db.resize(plan.plan.num_rows);
-    backward.dw = out.dw.data();
-    backward.db = out.db.data();
-  }
-  const auto& table = KernelTableFor<T>(isa);
-  LabelTreeForward<T>(plan, problem, table, parallel,
-                      {out.loss.data(), out.dx.data(),
-                       update ? in.grads.data() : nullptr, dz.data()});
-  backward.loss_grads = grads.data();
-  backward.probs = dz.data();
+Outputs<T> RunLabelTree(const LabelSets<T>& in, const LabelPlan& plan, Isa isa,
+                        const Parallel& parallel,
+                        const Update<T>* update = nullptr) {
+  const auto packed = SortedInputs<T>(plan.plan, in.x, in.width);
+  BatchMemory<T> memory(plan.plan, in.size, in.width,
+                        InOrder(plan.plan, in.grads));
+  const Problem<T> problem = ProblemOf<T>(
+      plan.plan, in.width, update ? update->weights : in.w.data(),
+      update ? update->biases : DataOrNull(in.b), packed.data(), {});
+  const KernelTable<T>& table = KernelTableFor<T>(isa);
+  LabelTreeForward<T>(
+      plan, problem, table, parallel,
+      {memory.loss.data(), memory.dx.data(), update ? in.grads.data() : nullptr,
+       memory.probs.data()});
+  BackwardArguments<T> backward =
+      memory.Arguments(memory.Outputs(true, false, true));
   backward.update = update;
   Backward<T>(problem, table, parallel, backward);
-  return out;
+  return {memory, plan.plan, in.owned.view().num_rows, in.width};
 }
 
 // ReferenceBatch of a label tree, which does not tell the touched rows.
@@ -122,20 +101,6 @@ ReferenceSums ReferenceLabelTree(const LabelSets<T>& in, bool scales_dx) {
   return want;
 }
 
-// The touched rows of the weights, which must ascend.
-inline std::vector<bool> TouchedBy(const LabelPlan& plan, const TreeView& tree,
-                                   const std::string& name,
-                                   std::vector<int64_t>* rows) {
-  rows->resize(plan.plan.num_rows);
-  TouchedRows(plan.plan, rows->data());
-  std::vector<bool> touched(tree.num_rows);
-  for (size_t i = 0; i < rows->size(); ++i) {
-    Expect(i == 0 || (*rows)[i] > (*rows)[i - 1], name + " rows ascend");
-    touched[(*rows)[i]] = true;
-  }
-  return touched;
-}
-
 // Losses and gradients; with a rule, a step in place, which has the loss before
 // it, dx of the total, and the parameters that the rule makes of the gradient.
 template <typename T, typename Rng>
@@ -150,7 +115,7 @@ void CheckLabelTree(const Case& c, int64_t count, Isa isa,
   const std::string error = in.MakePlan(&plan);
   Expect(error.empty(), name + " plan: " + error);
   if (!error.empty()) return;
-  LabelResults<T> runs[2];
+  Outputs<T> runs[2];
   State<T> states[2];
   for (int i = 0; i < 2; ++i) {
     Update<T> update;
@@ -161,15 +126,11 @@ void CheckLabelTree(const Case& c, int64_t count, Isa isa,
     runs[i] = RunLabelTree(in, plan, isa, i == 0 ? Serial : Reversed,
                            steps ? &update : nullptr);
   }
-  const LabelResults<T>&out = runs[0], &again = runs[1];
-  Expect(SameBits(out.loss, again.loss) && SameBits(out.dx, again.dx) &&
-             SameBits(out.dw, again.dw) && SameBits(out.db, again.db) &&
-             SameState(states[0], states[1]),
+  const Outputs<T>& out = runs[0];
+  Expect(SameOutputs(out, runs[1]) && SameState(states[0], states[1]),
          name + ": the order of items changes the bits");
 
   const ReferenceSums want = ReferenceLabelTree(in, /*scales_dx=*/steps);
-  std::vector<int64_t> rows;
-  const std::vector<bool> touched = TouchedBy(plan, tree, name, &rows);
   // A logit sums `width` products below 1/2.
   const double tolerance = sum * (4 * c.width + 64) * (steps ? 4 : 1);
   // A loss sums a term of every row, in another order than the reference.
@@ -179,20 +140,15 @@ void CheckLabelTree(const Case& c, int64_t count, Isa isa,
   if (steps) {
     State<double> after = MakeState<double>(*rule, tree.num_rows, c.width,
                                             ToDoubles(in.w), ToDoubles(in.b));
-    ReferenceUpdateRows(touched, want.dw, want.db, c.width, *rule, &after);
+    ReferenceUpdateRows(out.touched, want.dw, want.db, c.width, *rule, &after);
     const double of_step = tolerance + store * (c.width + 8);
     return NearState(states[0], after, *rule, of_step, of_step, name);
   }
   const double total = tolerance * c.batch + store;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    Near(ToDouble(out.db[i]), want.db[rows[i]], total, name + " db");
-    for (int d = 0; d < c.width; ++d) {
-      Near(ToDouble(out.dw[i * c.width + d]), want.dw[rows[i] * c.width + d],
-           total, name + " dw");
-    }
-  }
+  NearAll(out.dw, want.dw, total, name + " dw");
+  NearAll(out.db, want.db, total, name + " db");
   for (int64_t r = 0; r < tree.num_rows; ++r) {
-    if (!touched[r]) Near(want.db[r], 0, 0, name + " untouched row");
+    if (!out.touched[r]) Near(want.db[r], 0, 0, name + " untouched row");
   }
 }
 

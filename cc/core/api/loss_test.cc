@@ -92,13 +92,10 @@ void CheckSure(Isa isa, int64_t rows) {
 
 // A group that has not the two rows of a pinned one is refused.
 void CheckNotPinned() {
-  OwnedTree tree;
-  tree.parents = {-1, 0};
-  tree.offsets = {0, 2, 5};
-  tree.class_rows = {1, 2, 3, 4};
-  tree.row_groups = {0, 0, 1, 1, 1};
-  tree.ranks = {3, 0, 1, 2};
-  tree.pinned = true;
+  const OwnedTree tree =
+      Pinned(GrowTree(2, [](int64_t depth, int64_t k, int64_t) {
+        return depth == 0 && k == 0 ? 3 : 0;
+      }));
   const int64_t labels[] = {2};
   Plan plan;
   const std::string error = MakePlan(tree.view(), labels, 1, {}, &plan);
@@ -110,12 +107,9 @@ void CheckNotPinned() {
 
 // What a prior must be, in the groups that are touched and in no others.
 void CheckPriors() {
-  OwnedTree tree;
-  tree.parents = {-1, 0, 1};
-  tree.offsets = {0, 2, 5, 7};
-  tree.class_rows = {2, 3, 4, 5, 6};
-  tree.row_groups = {0, 0, 1, 1, 1, 2, 2};
-  tree.ranks = {0, 1, 2, 3, 4};
+  const OwnedTree tree = GrowTree(2, [](int64_t depth, int64_t k, int64_t) {
+    return depth > 0 ? 0 : k == 0 ? 3 : 2;
+  });
   const int64_t labels[] = {1};
   Plan plan;
   Expect(MakePlan(tree.view(), labels, 1, {}, &plan).empty(), "plan");

@@ -18,13 +18,109 @@
 
 namespace tf_hsm {
 
+// Inputs of any type in the order of a plan, as the kernels read them.
+template <typename T, typename X>
+std::vector<Accumulator<T>> SortedInputs(const Plan& plan,
+                                         const std::vector<X>& x,
+                                         int64_t width) {
+  std::vector<Accumulator<T>> sorted(plan.num_examples() * Padded(width));
+  PackInputs(plan.order.data(), plan.num_examples(), x.data(), width, Serial,
+             sorted.data());
+  return sorted;
+}
+
+// Values of the examples in the order of a plan.
+template <typename A>
+std::vector<A> InOrder(const Plan& plan, const std::vector<A>& values) {
+  std::vector<A> sorted;
+  for (int64_t example : plan.order) sorted.push_back(values[example]);
+  return sorted;
+}
+
+template <typename T>
+Problem<T> ProblemOf(const Plan& plan, int64_t width, const T* weights,
+                     const T* biases, const Accumulator<T>* x,
+                     const ReferenceOptions& options) {
+  using A = Accumulator<T>;
+  Problem<T> problem = {&plan,        width, weights,
+                        biases,       x,     static_cast<A>(options.smoothing),
+                        options.prior};
+  problem.logit_soft_cap = options.soft_cap;
+  problem.z_loss = options.z_loss;
+  return problem;
+}
+
+// What the kernels of a plan read and write, of the sizes that an op gives it.
+// What they must fill holds NaN.
+template <typename T>
+struct BatchMemory {
+  using A = Accumulator<T>;
+  std::vector<A> loss, dx, normalizers, probs, partials, grads;
+  std::vector<T> dw, db;
+
+  // `sorted_grads`: the gradients of the losses, in the plan's order.
+  BatchMemory(const Plan& plan, int64_t batch, int64_t width,
+              const std::vector<A>& sorted_grads)
+      : loss(batch),
+        dx(batch * width, AddsDx(plan, batch) ? 0 : NAN),
+        normalizers(2 * plan.num_passes, NAN),
+        probs(plan.num_probs, NAN),
+        partials(plan.num_partials * PartialStride(width), NAN),
+        grads(sorted_grads),
+        dw(plan.num_rows * width),
+        db(plan.num_rows) {}
+
+  ForwardOutputs<T> Outputs(bool with_dx, bool with_normalizers,
+                            bool with_probs) {
+    ForwardOutputs<T> out;
+    out.loss = loss.data();
+    if (with_dx) out.dx = dx.data();
+    if (with_normalizers) out.normalizers = normalizers.data();
+    if (with_probs) out.probs = probs.data();
+    return out;
+  }
+
+  // The arguments of a backward after the forward with these outputs.
+  BackwardArguments<T> Arguments(const ForwardOutputs<T>& outputs) {
+    BackwardArguments<T> arguments;
+    arguments.loss_grads = grads.data();
+    arguments.normalizers = outputs.normalizers;
+    arguments.probs = outputs.probs;
+    arguments.dw = dw.data();
+    arguments.db = db.data();
+    arguments.partials = partials.data();
+    return arguments;
+  }
+};
+
 // dw and db have all rows, with zeros where a row is not touched.
 template <typename T>
 struct Outputs {
   using A = Accumulator<T>;
-  std::vector<A> loss, dx, normalizers;
+  std::vector<A> loss, dx;
   std::vector<T> dw, db;
   std::vector<bool> touched;
+
+  Outputs() = default;
+  // Takes what a forward and a backward have left in `memory`, of a tree whose
+  // weights have `rows` rows.
+  Outputs(const BatchMemory<T>& memory, const Plan& plan, int64_t rows,
+          int64_t width)
+      : loss(memory.loss),
+        dx(memory.dx),
+        dw(rows * width),
+        db(rows),
+        touched(rows) {
+    std::vector<int64_t> places(plan.num_rows);
+    TouchedRows(plan, places.data());
+    for (int64_t i = 0; i < plan.num_rows; ++i) {
+      const int64_t row = places[i];
+      Expect(i == 0 || row > places[i - 1], "rows ascend");
+      touched[row] = true;
+      db[row] = memory.db[i];
+      std::copy_n(memory.dw.data() + i * width, width, dw.data() + row * width);
+    }
+  }
 };
 
 template <typename T>
@@ -54,16 +150,10 @@ class LossBatch {
     const std::string error =
         MakePlan(tree, labels.data(), labels.size(), {-1}, &plan_);
     Expect(error.empty(), "plan: " + error);
-    sorted_.resize(plan_.num_examples() * Padded(width));
-    PackInputs(plan_.order.data(), plan_.num_examples(), x.data(), width,
-               Serial, sorted_.data());
-    for (int64_t i : plan_.order) sorted_grads_.push_back(grads[i]);
-    problem_ = {&plan_,         width,
-                w_.data(),      DataOrNull(b_),
-                sorted_.data(), static_cast<A>(options.smoothing),
-                options.prior};
-    problem_.logit_soft_cap = options.soft_cap;
-    problem_.z_loss = options.z_loss;
+    sorted_ = SortedInputs<T>(plan_, x, width);
+    sorted_grads_ = InOrder(plan_, grads);
+    problem_ = ProblemOf<T>(plan_, width, w_.data(), DataOrNull(b_),
+                            sorted_.data(), options);
   }
   LossBatch(const LossBatch&) = delete;
 
@@ -72,33 +162,12 @@ class LossBatch {
 
   // With `keep`, the backward has the probabilities; else it makes them again.
   Outputs<T> Run(Isa isa, const Parallel& parallel, bool keep) const {
-    const int64_t batch = labels_.size(), width = problem_.width;
-    Outputs<T> out;
-    out.loss.assign(batch, 0);
-    out.dx.assign(batch * width, AddsDx(plan_, batch) ? 0 : NAN);
-    out.normalizers.assign(2 * plan_.num_passes, NAN);
-    std::vector<A> probs(plan_.num_probs, NAN);
-    A* kept = keep ? probs.data() : nullptr;
-    Forward<T>(problem_, KernelTableFor<T>(isa), parallel,
-               {out.loss.data(), out.dx.data(), nullptr, out.normalizers.data(),
-                kept});
-    std::vector<T> dw(plan_.num_rows * width), db(plan_.num_rows);
-    Backward<T>(problem_, KernelTableFor<T>(isa), parallel,
-                {sorted_grads_.data(), out.normalizers.data(), kept, nullptr,
-                 dw.data(), db.data()});
-    std::vector<int64_t> rows(plan_.num_rows);
-    TouchedRows(plan_, rows.data());
-    out.dw.resize(w_.size());
-    out.db.resize(tree_.num_weight_rows());
-    out.touched.resize(tree_.num_weight_rows());
-    for (int64_t i = 0; i < plan_.num_rows; ++i) {
-      Expect(i == 0 || rows[i] > rows[i - 1], "rows ascend");
-      out.touched[rows[i]] = true;
-      out.db[rows[i]] = db[i];
-      std::copy_n(dw.data() + i * width, width,
-                  out.dw.data() + rows[i] * width);
-    }
-    return out;
+    BatchMemory<T> memory(plan_, labels_.size(), problem_.width, sorted_grads_);
+    const ForwardOutputs<T> outputs = memory.Outputs(true, true, keep);
+    const KernelTable<T>& table = KernelTableFor<T>(isa);
+    Forward<T>(problem_, table, parallel, outputs);
+    Backward<T>(problem_, table, parallel, memory.Arguments(outputs));
+    return {memory, plan_, tree_.num_weight_rows(), problem_.width};
   }
 
   // Runs LossInChunks, with chunks of so many examples, on a tree of one large
@@ -108,15 +177,15 @@ class LossBatch {
     Outputs<T> out;
     out.loss.resize(labels_.size());
     out.dx.resize(labels_.size() * problem_.width);
-    out.normalizers.resize(2 * plan_.num_passes);
     dw->resize(w_.size());
     db->resize(tree_.num_weight_rows());
+    std::vector<A> normalizers(2 * plan_.num_passes);
     std::vector<A> probs(chunk * plan_.nodes[0].fanout, NAN);
     BackwardArguments<T> arguments;
     arguments.loss_grads = sorted_grads_.data();
     LossInChunks<T>(
         problem_, KernelTableFor<T>(isa), Reversed,
-        {out.loss.data(), out.dx.data(), nullptr, out.normalizers.data()},
+        {out.loss.data(), out.dx.data(), nullptr, normalizers.data()},
         arguments, chunk, probs.data(), {dw->data(), db->data()});
     return out;
   }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
+#include "cc/core/api/loss_test_support.h"
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
@@ -51,28 +51,15 @@ struct Run {
     const std::string error = MakePlan(tree, labels.data(), batch, {}, &plan);
     Expect(error.empty(), error);
     PlanTraining(&plan, way.max_partials);
-    std::vector<A> sorted(plan.num_examples() * Padded(width));
-    PackInputs(plan.order.data(), plan.num_examples(), x.data(), width, Serial,
-               sorted.data());
-    std::vector<A> sorted_grads;
-    for (int64_t i : plan.order) sorted_grads.push_back(grads[i]);
-    std::vector<A> normalizers(2 * plan.num_passes, NAN);
-    std::vector<A> probs(plan.num_probs, NAN);
-    std::vector<A> partials(plan.num_partials * PartialStride(width), NAN);
-    loss.assign(batch, 0);
-    dx.assign(batch * width, AddsDx(plan, batch) ? 0 : NAN);
+    const std::vector<A> sorted = SortedInputs<T>(plan, x, width);
+    BatchMemory<T> memory(plan, batch, width, InOrder(plan, grads));
     Update<T> update = UpdateOf(rule, &state);
     update.stochastic = stochastic;
     update.seed = seed;
-    Problem<T> problem = {&plan,          width,
-                          update.weights, update.biases,
-                          sorted.data(),  static_cast<A>(options.smoothing),
-                          options.prior};
-    problem.logit_soft_cap = options.soft_cap;
-    problem.z_loss = options.z_loss;
-    ForwardOutputs<T> outputs;
-    outputs.loss = loss.data();
-    outputs.dx = dx.data();
+    Problem<T> problem = ProblemOf<T>(plan, width, update.weights,
+                                      update.biases, sorted.data(), options);
+    ForwardOutputs<T> outputs =
+        memory.Outputs(true, !way.keeps_probs, way.keeps_probs);
     std::vector<A> beside(sorted.size(),
                           AddsDx(plan, plan.num_examples()) ? 0 : NAN);
     if (way.sorts_dx) {
@@ -97,29 +84,22 @@ struct Run {
       problem.vectors = &vectors;
       outputs.dx = nullptr;
     }
-    if (way.keeps_probs) {
-      outputs.probs = probs.data();
-    } else {
-      outputs.normalizers = normalizers.data();
-    }
-    BackwardArguments<T> arguments;
-    arguments.loss_grads = sorted_grads.data();
-    arguments.normalizers = outputs.normalizers;
-    arguments.probs = outputs.probs;
+    BackwardArguments<T> arguments = memory.Arguments(outputs);
     arguments.update = &update;
-    arguments.partials = partials.data();
     if (way.in_chunks && plan.nodes.size() == 1 && plan.num_large == 1) {
       constexpr int64_t kChunk = 23;
       const int64_t fanout = plan.nodes[0].fanout;
       std::vector<A> chunk(kChunk * fanout, NAN), dw(fanout * width, NAN);
       std::vector<A> db(fanout, NAN);
-      outputs.dx_factors = sorted_grads.data();
+      outputs.dx_factors = arguments.loss_grads;
       LossInChunks<T>(problem, KernelTableFor<T>(isa), parallel, outputs,
                       arguments, kChunk, chunk.data(), {dw.data(), db.data()});
     } else {
       TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs,
                    arguments);
     }
+    loss = memory.loss;
+    dx = memory.dx;
     for (int64_t at = 0; way.sorts_dx && at < plan.num_examples(); ++at) {
       const int64_t place =
           problem.vectors == nullptr ? at : vector_plan.vectors[at].sum;
