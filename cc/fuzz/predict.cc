@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "cc/core/api/class_log_probs.h"
 #include "cc/core/api/group_scores_test_support.h"
@@ -127,36 +126,9 @@ void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
   if (all.empty()) return;
   Expect(error.empty(), error);
   for (int64_t i = 0; i < head.batch; ++i) {
-    const A* values = all.data() + i * num_classes;
-    const Ranking<A>& best = found[i].classes;
-    std::set<int64_t> ids;
-    for (size_t k = 0; k < best.size(); ++k) {
-      const RankedClass<A>& c = best[k];
-      Expect(ids.insert(c.id).second, "a class is found twice");
-      Expect(Same(c.log_prob, values[c.id]), "log-probability of a best class");
-      Expect(k == 0 || Key(best[k - 1].log_prob) >= Key(c.log_prob),
-             "best classes are sorted");
-      Expect(!has_bounds || Key(c.log_prob) >= Key(bounds[i]),
-             "best classes are above the bound");
-    }
-    const int64_t count = best.size();
-    std::vector<int64_t> wanted;
-    for (int64_t c = 0; c < num_classes; ++c) {
-      const bool is_allowed =
-          !has_mask || mask.Has(i, scorer.tree.class_ranks[c]);
-      if (is_allowed) wanted.push_back(c);
-      Expect(is_allowed || ids.count(c) == 0, "a class that is not allowed");
-    }
-    const int64_t most = std::min<int64_t>(options.max_classes, wanted.size());
-    Expect(count == most ||
-               ((options.max_mass <= 1 || has_bounds) && count <= most),
-           "how many are found");
-    if (options.beam_width > 0 || count == 0) continue;
-    int64_t better = 0;
-    for (int64_t c : wanted) {
-      better += Key(values[c]) > Key(best.back().log_prob);
-    }
-    Expect(better < count, "a better class is left out");
+    CheckFound<A>(scorer.tree, all.data() + i * num_classes, i, options,
+                  has_mask ? &mask : nullptr, has_bounds ? &bounds[i] : nullptr,
+                  found[i], "search");
   }
 }
 

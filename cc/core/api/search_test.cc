@@ -280,7 +280,6 @@ void CheckRootsOfNoProbability(Isa isa, const std::string& name,
 template <typename T>
 void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
   using A = Accumulator<T>;
-  constexpr A kNone = -std::numeric_limits<A>::infinity();
   for (int round = 0; round < 30; ++round) {
     Head<T> head = RandomHead<T>({5, 7, 9, 5, 0.5}, true, rng);
     for (int i = 0; i <= round % 3; ++i) {
@@ -290,7 +289,6 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
     const GroupScorer<T> scorer = head.On(isa);
     const int64_t classes = scorer.tree.num_classes;
     const std::vector<A> log_probs = ClassValues(scorer);
-    const std::vector<Ranking<A>> rankings = RankAll(scorer);
     for (int64_t k : {1 + classes / 2, classes}) {
       for (bool by_mass : {false, true}) {
         for (int64_t beam_width : {0, 2}) {
@@ -300,26 +298,9 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
           if (by_mass) options.max_mass = 0.9;
           const auto found = Find(scorer, options);
           for (int64_t i = 0; i < head.batch; ++i) {
-            Ranking<A> got = found[i].classes;
-            const int64_t count = got.size();
-            Expect(count == k || by_mass, name + " special: count");
-            std::vector<bool> is_there(classes);
-            for (const RankedClass<A>& c : got) {
-              Expect(!is_there[c.id], name + " special: a class twice");
-              is_there[c.id] = true;
-              Near(c.log_prob, log_probs[i * classes + c.id], 0,
-                   name + " special: log p");
-            }
-            while (!got.empty() && Key(got.back().log_prob) == kNone) {
-              got.pop_back();
-            }
-            if (beam_width > 0) continue;
-            const bool all = static_cast<int64_t>(got.size()) == classes ||
-                             Key(rankings[i][got.size()].log_prob) == kNone;
-            Expect(static_cast<int64_t>(got.size()) == count || all,
-                   name + " special: others are left");
-            Expect(StartsWith(rankings[i], got),
-                   name + " special: not the best");
+            CheckFound<A>(scorer.tree, log_probs.data() + i * classes, i,
+                          options, nullptr, nullptr, found[i],
+                          name + " special");
           }
         }
       }

@@ -5,7 +5,9 @@
 #define TF_HSM_CC_CORE_API_SEARCH_TEST_SUPPORT_H_
 
 #include <algorithm>
+#include <cmath>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -136,6 +138,44 @@ OwnedMask RandomMask(const TreeView& tree, int64_t lists, double chance,
     mask.splits.push_back(mask.ranks.size());
   }
   return mask;
+}
+
+// Checks what a search by `options` has found for an example whose classes have
+// the log-probabilities `values`, NaN among them. `mask` and `bound` are null
+// for a search without.
+template <typename A>
+void CheckFound(const TreeView& tree, const A* values, int64_t example,
+                const SearchOptions& options, const OwnedMask* mask,
+                const A* bound, const Found<A>& found,
+                const std::string& name) {
+  const Ranking<A>& best = found.classes;
+  Ranking<A> wanted;
+  for (const RankedClass<A>& c : Rank(values, tree.num_classes)) {
+    if (mask == nullptr || mask->Has(example, tree.class_ranks[c.id])) {
+      wanted.push_back(c);
+    }
+  }
+  const int64_t count = best.size();
+  const int64_t most = std::min<int64_t>(options.max_classes, wanted.size());
+  Expect(count == most ||
+             ((options.max_mass <= 1 || bound != nullptr) && count <= most),
+         name + ": how many are found");
+  std::set<int64_t> ids;
+  for (int64_t k = 0; k < count; ++k) {
+    const auto& [log_prob, id] = best[k];
+    const A key = Key(log_prob);
+    Near(log_prob, values[id], 0, name + ": log p");
+    Expect(ids.insert(id).second, name + ": a class twice");
+    Expect(mask == nullptr || mask->Has(example, tree.class_ranks[id]),
+           name + ": a class that is not allowed");
+    Expect(k == 0 || Key(best[k - 1].log_prob) >= key, name + ": the order");
+    Expect(bound == nullptr || key >= Key(*bound), name + ": below the bound");
+    if (options.beam_width > 0 || k >= most) continue;
+    // Any class without a probability is as good as another one.
+    Expect(key == Key(wanted[k].log_prob) &&
+               (id == wanted[k].id || std::isinf(key)),
+           name + ": not the best");
+  }
 }
 
 }  // namespace tf_hsm
