@@ -110,11 +110,10 @@ const OpRegistration log_probs(
     LogProbsShape, R"doc(
 The log-probabilities of all classes, or of all nodes, in nats.
 
-weights: `[rows, width]`; a tensor, or the handle of a variable, whose shared
-  lock is held while the op runs and which is never copied.
-biases: nothing, or one `[rows]` tensor or variable handle.
+weights: as for TfHsmLoss.
+biases: as for TfHsmLoss.
 inputs: `[..., width]`.
-group_offsets: `[groups + 1]`; group g owns rows [offsets[g], offsets[g + 1]).
+group_offsets: as for TfHsmLoss.
 row_below: `[rows]`, the group below each row, or -1 - class of a leaf.
 root_groups: nothing, for a tree, or one `[roots]` tensor: the first group of
   each tree of a forest, ascending from 0. There are rows - groups + roots
@@ -129,8 +128,7 @@ scales: nothing; or, for weights that are the handle of a variable of codes,
 log_probs: `[..., classes]`; of each row, `[..., rows]`, with of_nodes.
 group_log_probs: `[..., groups]`, of the row above each group; for the group of
   a root, the root's.
-pinned: whether weights and biases have a row for each group, that of its first
-  row; each group then has two, of which the second has the logit 0.
+pinned: as for TfHsmLoss.
 logit_soft_cap: as for TfHsmLoss.
 )doc");
 

@@ -38,16 +38,13 @@ locks of the variables meanwhile. The bits of the result do not depend on the
 number of threads.
 
 weights: a variable of type T, `[rows, ...]`.
-slots: variables of the rule: none for sgd, one for adagrad and lion, two for adam
-  (mean and mean square), for rmsprop the mean square, then the momentum and then
-  the mean, if it has them, of the shape of the weights; one for
-  rowwise_adagrad, `[rows]`.
+slots: the weight_slots of ResourceTfHsmTrainStep, of the shape of the weights or,
+  for rowwise_adagrad, `[rows]`.
 indices: `[count]`, in any order, each in [0, rows).
 values: `[count, ...]`, the gradient.
-hyperparameters: `[4]`: the learning rate (of adam, with the correction of its
-  averages' bias), beta_1 (of rmsprop, the momentum), beta_2 (of rmsprop, rho),
-  epsilon. Or `[5]`: then also what the rows lose before the step as a share of
-  themselves, the learning rate times a weight decay.
+hyperparameters: the `[4]` of ResourceTfHsmTrainStep. Or `[5]`: then also what the
+  rows lose before the step as a share of themselves, the learning rate times a
+  weight decay.
 seed: scalar, of stochastic_rounding; another one for each step.
 stochastic_rounding: of bfloat16 weights; else to nearest even.
 )doc");
