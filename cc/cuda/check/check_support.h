@@ -107,10 +107,10 @@ enum Needs {
 
 struct CheckCase {
   std::string name;
-  OwnedTree tree;
+  OwnedTree owned;  // the tree
   int64_t size;
   int64_t width;
-  int needs = 0;
+  int needs = 0;  // `Needs`, the work that the plan must have
   bool biases = true;
   int64_t classes = 0;              // that labels are drawn from; 0: all
   int64_t logits = 1 << 20;         // bytes that are kept
@@ -152,7 +152,7 @@ struct CheckCase {
 // roots, and all of some examples, cannot be reached.
 template <typename A>
 std::vector<A> DrawStarts(const CheckCase& c, int64_t size, std::mt19937* rng) {
-  const int64_t roots = c.tree.view().num_roots;
+  const int64_t roots = c.owned.view().num_roots;
   std::vector<A> starts;
   if (roots == 1 && !c.starts) return starts;
   for (int64_t i = 0; i < size * roots; ++i) {

@@ -80,7 +80,7 @@ inline void CheckConcurrency(int64_t classes, int64_t size, int64_t width,
   narrow.width = width / 2;
   const LossCase<float> cases[kBatches] = {{c, Precision::kExact, rng},
                                            {narrow, Precision::kExact, rng}};
-  const DeviceTree tree(c.tree);
+  const DeviceTree tree(c.owned);
   OwnBatch batches[kBatches] = {OwnBatch(cases[0], tree),
                                 OwnBatch(cases[1], tree)};
   std::vector<std::vector<float>> alone[kBatches];

@@ -23,8 +23,8 @@ class GarbageCheck {
   using A = Accumulator<T>;
 
   GarbageCheck(const CheckCase& c, Precision precision, std::mt19937* rng)
-      : tree_(c.tree),
-        levels_(c.tree),
+      : tree_(c.owned),
+        levels_(c.owned),
         rng_(rng),
         case_(c, precision, rng),
         starts_(DrawStarts<A>(c, c.size, rng)) {

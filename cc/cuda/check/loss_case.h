@@ -18,29 +18,24 @@
 namespace tf_hsm::gpu {
 
 template <typename T>
-struct LossCase {
+struct LossCase : CheckCase {
   using A = Accumulator<T>;
   static constexpr int64_t kIgnored = -1;
 
   // Draws weights, inputs and labels; some of them are ignored, some wrong.
   LossCase(const CheckCase& c, Precision given_precision, std::mt19937* rng)
-      : name(c.name),
-        size(c.size),
-        width(c.width),
-        logits(c.logits),
-        needs(c.needs),
-        biases(c.biases),
-        tree(c.tree.view()),
-        device_tree(new DeviceTree(c.tree)),
+      : CheckCase(c),
+        tree(owned.view()),
+        device_tree(new DeviceTree(owned)),
         precision(given_precision),
-        w(Draw<T>(tree.num_weight_rows() * c.width, 32, rng)),
+        w(Draw<T>(tree.num_weight_rows() * width, 32, rng)),
         b(Draw<T>(tree.num_weight_rows(), 64, rng)),
-        x(Draw<T>(c.size * c.width, 64, rng)),
+        x(Draw<T>(size * width, 64, rng)),
         broken(tree.num_classes),
-        want(tree, c.width, c.size) {
-    const int64_t classes = c.classes > 0 ? c.classes : tree.num_classes;
-    for (int64_t i = 0; i < c.size; ++i) {
-      int64_t label = (*rng)() % classes;
+        want(tree, width, size) {
+    const int64_t most = classes > 0 ? classes : tree.num_classes;
+    for (int64_t i = 0; i < size; ++i) {
+      int64_t label = (*rng)() % most;
       if (i % 13 == 5) label = kIgnored;
       if (i % 17 == 11) label = i % 2 == 0 ? tree.num_classes : -7;
       labels.push_back(label);
@@ -101,11 +96,6 @@ struct LossCase {
          error + TextOf(parts) + (same ? "" : "two runs differ"));
   }
 
-  const std::string name;
-  const int64_t size, width;
-  const int64_t logits;  // bytes that are kept
-  const int needs;       // `Needs`, the work that the plan must have
-  const bool biases;
   const TreeView tree;                      // of the case
   std::unique_ptr<DeviceTree> device_tree;  // `tree`, unless it was broken
   const Precision precision;
