@@ -1,8 +1,7 @@
 // The ops that use a trained tree: their signatures, shapes and documentation.
 
 #include "absl/strings/str_cat.h"
-#include "cc/ops/register.h"
-#include "cc/ops/shapes.h"
+#include "cc/ops/op.h"
 
 namespace tf_hsm {
 namespace {

@@ -1,7 +1,6 @@
 // The loss ops: their signatures, shapes and documentation.
 
-#include "cc/ops/register.h"
-#include "cc/ops/shapes.h"
+#include "cc/ops/op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace tf_hsm {

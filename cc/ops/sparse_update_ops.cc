@@ -1,7 +1,6 @@
 // The op of an optimizer on some rows of a variable.
 
-#include "cc/ops/register.h"
-#include "cc/ops/shapes.h"
+#include "cc/ops/op.h"
 
 namespace tf_hsm {
 namespace {
