@@ -1,9 +1,14 @@
 """Keras metrics."""
 
-from tf_hsm.metrics._accuracy import PrecisionAtK, TopKAccuracy
 from tf_hsm.metrics._perplexity import Perplexity
 from tf_hsm.metrics._propensity import PropensityScoredPrecisionAtK
-from tf_hsm.metrics._ranking import MeanReciprocalRank, NDCGAtK, RecallAtK
+from tf_hsm.metrics._ranking import (
+    MeanReciprocalRank,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    TopKAccuracy,
+)
 
 __all__ = [
     "MeanReciprocalRank",

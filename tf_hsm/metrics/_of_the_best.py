@@ -125,29 +125,6 @@ class OfTheBest(HeadMetric):
         return {**super().get_config(), "k": self.k}
 
 
-def _best_classes(head, hidden, k, labels, of_first):
-    """Returns the k most probable classes `[..., k]`, or all.
-
-    The search opens no group that is less probable than the labels. So -1
-    stands for classes after the last of them, or `of_first` after the first.
-    """
-    k = min(k, head.num_classes)
-    if head.node_labels:
-        return head.top_k(hidden, k).classes
-    is_label = labels != label_sets.NONE
-    found = head.log_prob(tf.where(is_label, labels, 0), hidden)
-    # An input without labels needs no search.
-    if of_first:
-        bounds = tf.reduce_max(tf.where(is_label, found, -np.inf), -1)
-        # A label of probability 0, or NaN, is found nowhere.
-        bounds = tf.where(bounds > -np.inf, bounds, np.inf)
-    else:
-        bounds = tf.reduce_min(tf.where(is_label, found, np.inf), -1)
-    slack = _SLACK * (1 + tf.abs(bounds))
-    bounds = tf.where(tf.math.is_finite(bounds), bounds - slack, bounds)
-    return head.top_k(hidden, k, bounds=bounds).classes
-
-
 def read_labels(head, hidden, labels, mask, sample_weight, as_sets=False):
     """Reads one label for each input, or several.
 
@@ -224,10 +201,26 @@ def find_labels(head, hidden, k, labels, of_first=False):
       k: how many classes; where the head has fewer, all.
       labels: `[..., M]`, from `read_labels`.
       of_first: whether classes after the first label may be missing.
+
+    The search opens no group that is less probable than the labels, the last of
+    them or `of_first` the first.
     """
-    classes = _best_classes(head, hidden, k, labels, of_first)
+    is_label, bounds = labels != label_sets.NONE, None
+    if not head.node_labels:
+        found = head.log_prob(tf.where(is_label, labels, 0), hidden)
+        # An input without labels needs no search.
+        if of_first:
+            bounds = tf.reduce_max(tf.where(is_label, found, -np.inf), -1)
+            # A label of probability 0, or NaN, is found nowhere.
+            bounds = tf.where(bounds > -np.inf, bounds, np.inf)
+        else:
+            bounds = tf.reduce_min(tf.where(is_label, found, np.inf), -1)
+        slack = _SLACK * (1 + tf.abs(bounds))
+        bounds = tf.where(tf.math.is_finite(bounds), bounds - slack, bounds)
+    k = min(k, head.num_classes)
+    classes = head.top_k(hidden, k, bounds=bounds).classes
     hits = head.hits(classes[..., tf.newaxis, :], labels)
-    return hits & (labels != label_sets.NONE)[..., tf.newaxis]
+    return hits & is_label[..., tf.newaxis]
 
 
 def refuse_node_labels(metric, head):
