@@ -9,6 +9,7 @@ from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
 from tf_hsm.runtime import row_parts
 from tf_hsm.tree.check import check_not_pinned
+from tf_hsm.tree.new_classes import check_old_classes
 from tf_hsm.tree.tree import check_one_tree
 
 
@@ -39,19 +40,8 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart, like=None):
 
 def _checked_like(like, tree, head):
     """Returns the old classes `[M]` that new ones begin like."""
-    like = _checks.check_integers("like", like)
     num_old, num_new = head.num_classes, tree.num_classes - head.num_classes
-    if like.size != num_new:
-        raise ValueError(
-            f"like has {like.size} entries; there must be one old class for "
-            f"each of the {num_new} new ones"
-        )
-    _checks.refuse_first(
-        (like < 0) | (like >= num_old),
-        lambda i: (
-            f"like[{i}] is {like[i]}; the old classes are 0 to {num_old - 1}"
-        ),
-    )
+    like = check_old_classes("like", like, num_old, num_new)
     groups = tree.row_groups[tree.class_rows]
     _checks.refuse_first(
         groups[num_old:] != groups[like],

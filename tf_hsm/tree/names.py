@@ -3,6 +3,7 @@
 All of it takes O(R) work, most of it on whole arrays.
 """
 
+import difflib
 import itertools
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from tf_hsm import _checks
 
 # Any str survives, the names of files among them that are no valid text.
 _CODEC = "utf-8", "surrogatepass"
+# More names are not searched for similar ones: that would take a second.
+_MAX_SEARCHED = 20_000
 
 
 class Names(NamedTuple):
@@ -105,6 +108,54 @@ def names_of_classes(names, class_rows, classes):
         object,
     )
     return texts[places.reshape(classes.shape)]
+
+
+class NameLookup:
+    """Finds what has a name, by its number."""
+
+    def __init__(self, names, rows, what, how_to_tell):
+        """Takes names `[R]`, and the rows of 0, 1, ..., such as each "class".
+
+        `how_to_tell` says what tells two of one name apart, for the message.
+
+        Raises:
+          ValueError: there are no names.
+        """
+        if names is None:
+            raise no_names()
+        self._names = names = names[rows].tolist()
+        self._what = what
+        self._how_to_tell = how_to_tell
+        self._numbers = dict(zip(names, range(len(names)), strict=True))
+        self._has_twice = len(self._numbers) < len(names)
+
+    def __call__(self, names):
+        """See `Tree.class_of`."""
+        if isinstance(names, str):
+            return self._number(names)
+        array = np.asarray(names, object)
+        numbers = [self._number(name) for name in array.ravel().tolist()]
+        return np.array(numbers, np.int64).reshape(array.shape)
+
+    def _number(self, name):
+        what = self._what
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a {what} is a str, not {name!r}")
+        number = self._numbers.get(name)
+        if number is None:
+            raise KeyError(f"no {what} is named {name!r}{self._similar(name)}")
+        if self._has_twice and self._names.index(name) < number:
+            raise ValueError(
+                f"{what} {self._names.index(name)} and {what} {number} are "
+                f"both named {name!r}; {self._how_to_tell}"
+            )
+        return number
+
+    def _similar(self, name):
+        if len(self._names) > _MAX_SEARCHED:
+            return ""
+        similar = difflib.get_close_matches(name, self._names)
+        return f"; similar are {', '.join(map(repr, similar))}" * bool(similar)
 
 
 def no_names():

@@ -82,7 +82,7 @@ def nearest_classes(near, num_classes, size):
             "of vectors"
         ) from error
     if near.ndim == 1:
-        return _check_classes(near, num_classes, size)
+        return check_old_classes("near", near, num_classes, size)
     vectors = check_vectors(near, "near")
     if len(vectors) != num_classes + size:
         raise ValueError(
@@ -109,17 +109,18 @@ def nearest_classes(near, num_classes, size):
     return result
 
 
-def _check_classes(near, num_classes, size):
-    classes = _checks.check_integers("near", near)
+def check_old_classes(name, classes, num_classes, size):
+    """Returns an argument that has an old class for each new one, `[M]`."""
+    classes = _checks.check_integers(name, classes)
     if classes.size != size:
         raise ValueError(
-            f"near has {classes.size} entries; there must be one old class for "
-            f"each of the {size} new ones"
+            f"{name} has {classes.size} entries; there must be one old class "
+            f"for each of the {size} new ones"
         )
     _checks.refuse_first(
         (classes < 0) | (classes >= num_classes),
         lambda i: (
-            f"near[{i}] is {classes[i]}; the old classes are 0 to "
+            f"{name}[{i}] is {classes[i]}; the old classes are 0 to "
             f"{num_classes - 1}"
         ),
     )

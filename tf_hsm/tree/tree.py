@@ -22,12 +22,11 @@ from tf_hsm.tree.check import check_binary, check_is_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
-from tf_hsm.tree.lookup import NameLookup
 from tf_hsm.tree.names import (
+    NameLookup,
     name_of_row,
     names_of_classes,
     names_of_rows,
-    no_names,
     replace_class_names,
     unpack_names,
 )
@@ -695,20 +694,18 @@ class Tree(TreeConstructors, GroupArrays):
 
     @functools.cached_property
     def _class_lookup(self):
-        if self._names is None:
-            raise no_names()
         return NameLookup(
-            self.names[self.class_rows].tolist(),
+            self.names,
+            self.class_rows,
             "class",
             "tree.path_names(c) tells them apart",
         )
 
     @functools.cached_property
     def _row_lookup(self):
-        if self._names is None:
-            raise no_names()
         return NameLookup(
-            self.names.tolist(),
+            self.names,
+            slice(None),
             "row",
             "take the row from tree.path(c) of a class c at or below it",
         )

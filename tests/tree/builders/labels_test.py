@@ -144,11 +144,11 @@ TWO = {"a": "r", "b": "r"}
     [
         (({},), "parents is empty"),
         (({"a": None},), "is the root and has no children"),
-        (({"a": "b", "b": "a"},), "no root: every node has a parent"),
+        (({"a": "b", "b": "a"},), "no root: there must be a node with no"),
         (({"a": "a"},), "no root"),
         (
             ({"a": "r", "b": "c", "c": "d", "d": "b"},),
-            "node 'b' is its own ancestor, by its parent 'c'",
+            "node 'b' is its own ancestor: 'b' -> 'c' -> 'd' -> 'b'",
         ),
         (({"a": None, "b": None},), "node 'a' and node 'b' both have no"),
         (({"a": "r", "b": "q"},), "node 'r' and node 'q' both have no parent"),

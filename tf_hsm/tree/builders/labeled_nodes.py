@@ -14,13 +14,13 @@ def is_labeled(parents):
 
 
 def number_nodes(parents, classes, names):
-    """Returns the arguments of `from_parents` as arrays.
+    """Returns the arguments of `from_parents` as arrays, and the labels.
 
     Nodes are numbered in the order of the keys; a root that is no key is last.
     `names` must be None: labels that are all strs are the names.
 
     Raises:
-      ValueError: they are no tree; names the node.
+      ValueError: a node or a class is not usable; names the node.
     """
     if names is not None:
         raise ValueError(
@@ -44,13 +44,10 @@ def number_nodes(parents, classes, names):
         ) from error
     parents = [-1 if label is None else numbers[label] for label in above]
     parents += [-1] * (len(labels) - len(parents))
-    _check_root(labels, parents)
-    _refuse_cycle(labels, parents)
     if classes is not None:
         classes = _node_classes(labels, parents, classes)
-    if not all(isinstance(label, str) for label in labels):
-        return parents, classes, None
-    return parents, classes, labels
+    names = labels if all(isinstance(x, str) for x in labels) else None
+    return parents, classes, names, labels
 
 
 def _read_graph(graph):
@@ -88,32 +85,6 @@ def _read_mapping(mapping):
         return label is None
 
     return labels, [None if is_missing(label) else label for label in above]
-
-
-def _check_root(labels, parents):
-    roots = [number for number, above in enumerate(parents) if above < 0]
-    if not roots:
-        raise ValueError("parents has no root: every node has a parent")
-    if len(roots) > 1:
-        raise ValueError(
-            f"node {labels[roots[0]]!r} and node {labels[roots[1]]!r} both "
-            "have no parent; a tree has one root"
-        )
-
-
-def _refuse_cycle(labels, parents):
-    """Raises a ValueError about a node that is its own ancestor."""
-    seen_from = [-1] * len(labels)
-    for start in range(len(labels)):
-        node = start
-        while node >= 0 and seen_from[node] < 0:
-            seen_from[node] = start
-            node = parents[node]
-        if node >= 0 and seen_from[node] == start:
-            raise ValueError(
-                f"node {labels[node]!r} is its own ancestor, by its parent "
-                f"{labels[parents[node]]!r}"
-            )
 
 
 def _node_classes(labels, parents, classes):

@@ -13,26 +13,28 @@ _NODE_BYTES = 75  # The most that a node of a large tree takes, by tracemalloc.
 
 def from_parents(parents, classes, names):
     """Returns the arguments of `Tree` for `Tree.from_parents`."""
+    labels = None
     if is_labeled(parents):
-        parents, classes, names = number_nodes(parents, classes, names)
+        parents, classes, names, labels = number_nodes(parents, classes, names)
     check_array_fits("parents", parents, _NODE_BYTES)
     parents = _checks.check_integers("parents", parents)
     if names is not None:
         names = check_strs(names, parents.size, "node")
-    arrays, row_nodes = arrays_of_nodes(parents, classes)
+    arrays, row_nodes = arrays_of_nodes(parents, classes, labels)
     if names is not None:
         names = [names[node] for node in row_nodes.tolist()]
     return {**arrays._asdict(), "names": names}
 
 
-def arrays_of_nodes(parents, classes=None):
+def arrays_of_nodes(parents, classes=None, labels=None):
     """Returns the `TreeArrays` of nodes, and the node of each row, `[R]`.
 
     Args:
       parents: `[M]` int64, as for `Tree.from_parents`.
       classes: `[M]` integers, as there, or None.
+      labels: `[M]`, what errors call the nodes; None: their numbers.
     """
-    root = _find_root(parents)
+    root = _find_root(parents, labels)
     children, their_parents = _sort_by_parent(parents)
     # The root is the only child of -1.
     child_counts = np.bincount(their_parents[1:], minlength=parents.size)
@@ -57,7 +59,7 @@ def arrays_of_nodes(parents, classes=None):
         inner, fanout = level[is_inner], counts[is_inner]
     row_nodes = np.concatenate(levels)
     if row_nodes.size != parents.size - 1:
-        _refuse_cycle(parents, root, row_nodes)
+        _refuse_cycle(parents, root, row_nodes, labels)
     is_inner = np.concatenate(inner_flags)
     leaf_rows = np.flatnonzero(~is_inner)
     node_rows = np.empty(parents.size, np.int64)  # only of leaves
@@ -66,7 +68,7 @@ def arrays_of_nodes(parents, classes=None):
     return assemble(np.concatenate(fanouts), is_inner, class_rows), row_nodes
 
 
-def _find_root(parents):
+def _find_root(parents, labels):
     """Returns the root; ValueError unless all but one have a real parent."""
     if not parents.size:
         raise ValueError("parents is empty; a tree has at least a root")
@@ -78,17 +80,20 @@ def _find_root(parents):
             f"nodes 0 to {parents.size - 1}, or -1 for the root"
         )
     roots = np.flatnonzero(parents < 0)
+    none = "parent -1" if labels is None else "no parent"
     if not roots.size:
-        raise ValueError("parents has no root: no node has parent -1")
-    if roots.size > 1:
         raise ValueError(
-            f"node {roots[0]} and node {roots[1]} both have parent -1; a "
-            "tree has one root"
+            f"parents has no root: there must be a node with {none}"
+        )
+    if roots.size > 1:
+        one, other = (_shown(node, labels) for node in roots[:2])
+        raise ValueError(
+            f"node {one} and node {other} both have {none}; a tree has one root"
         )
     if parents.size == 1:
         raise ValueError(
-            "node 0 is the root and has no children; a tree of one class "
-            "has the parents [-1, 0]"
+            f"node {_shown(0, labels)} is the root and has no children; a tree "
+            "of one class has the parents [-1, 0]"
         )
     return int(roots[0])
 
@@ -143,7 +148,7 @@ def _class_nodes(classes, is_leaf):
     return class_nodes
 
 
-def _refuse_cycle(parents, root, reached_rows):
+def _refuse_cycle(parents, root, reached_rows, labels):
     """Raises a ValueError that shows a cycle among the unreached nodes."""
     reached = np.zeros(parents.size, bool)
     reached[root] = True
@@ -156,7 +161,12 @@ def _refuse_cycle(parents, root, reached_rows):
     cycle = [node, int(parents[node])]
     while cycle[-1] != node and len(cycle) < 8:
         cycle.append(int(parents[cycle[-1]]))
-    shown = " -> ".join(map(str, cycle))
+    first, *_ = shown = [_shown(node, labels) for node in cycle]
     if cycle[-1] != node:
-        shown += " -> ..."
-    raise ValueError(f"node {node} is its own ancestor: {shown}")
+        shown.append("...")
+    raise ValueError(f"node {first} is its own ancestor: {' -> '.join(shown)}")
+
+
+def _shown(node, labels):
+    """Returns the number of a node, or its label, for an error."""
+    return str(node) if labels is None else repr(labels[node])
