@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tf_hsm._units import digits, of_bytes
+from tf_hsm._units import digits, of_bytes, table
 from tf_hsm.tree.arrays import groups_of
 
 _MAX_LINES = 16
@@ -38,7 +38,8 @@ def report(plan):
 
 def _of_shards(cost):
     step = cost.step
-    lines = ["  " + line for line in table(_shard_table(cost))]
+    rows = [_shard_row(cost, shard) for shard in cost.shards[:_MAX_LINES]]
+    lines = ["  " + line for line in table(rows)]
     if len(cost.shards) > _MAX_LINES:
         lines.append(f"  … {len(cost.shards) - _MAX_LINES:,} more")
     lines.append(
@@ -74,49 +75,27 @@ def _of_shards(cost):
     return lines
 
 
-def _shard_table(cost):
-    shown = cost.shards[:_MAX_LINES]
-    columns = {
-        "device": [s.device for s in shown],
-        "subtrees": [f"{s.subtrees:,}" for s in shown],
-        "classes": [f"{s.classes:,}" for s in shown],
-        "rows": [f"{s.rows:,}" for s in shown],
-        "of rows": [_percent(s.rows_share) for s in shown],
-        "of work": [_percent(s.work_share) for s in shown],
-        "of labels": [_percent(s.examples_share) for s in shown],
+def _shard_row(cost, shard):
+    """Returns the cells of a shard, by the titles of their columns."""
+    row = {
+        "device": shard.device,
+        "subtrees": f"{shard.subtrees:,}",
+        "classes": f"{shard.classes:,}",
+        "rows": f"{shard.rows:,}",
+        "of rows": _percent(shard.rows_share),
+        "of work": _percent(shard.work_share),
+        "of labels": _percent(shard.examples_share),
     }
     if cost.step.width is not None:
-        columns["bytes"] = [of_bytes(s.bytes) for s in shown]
+        row["bytes"] = of_bytes(shard.bytes)
     if cost.wire_bytes is not None:
         if cost.step.on_replicas:
-            columns["sent"] = [of_bytes(s.sent_bytes) for s in shown]
-            columns["received"] = [of_bytes(s.received_bytes) for s in shown]
+            row["sent"] = of_bytes(shard.sent_bytes)
+            row["received"] = of_bytes(shard.received_bytes)
         else:
-            columns["wire"] = [of_bytes(s.wire_bytes) for s in shown]
-        columns["ms"] = [digits(s.milliseconds) for s in shown]
-    return columns
-
-
-def table(columns):
-    """Returns lines of text: a column left of others that align right.
-
-    Args:
-      columns: title -> list of strs.
-    """
-    widths = [
-        max(map(len, [title, *cells])) for title, cells in columns.items()
-    ]
-    rows = zip(*columns.values(), strict=True)
-    return [
-        "  ".join(
-            [row[0].ljust(widths[0])]
-            + [
-                cell.rjust(w)
-                for cell, w in zip(row[1:], widths[1:], strict=True)
-            ]
-        ).rstrip()
-        for row in [tuple(columns), *rows]
-    ]
+            row["wire"] = of_bytes(shard.wire_bytes)
+        row["ms"] = digits(shard.milliseconds)
+    return row
 
 
 def _percent(share):
