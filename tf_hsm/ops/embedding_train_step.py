@@ -4,8 +4,7 @@ import tensorflow as tf
 
 from tf_hsm.ops.loss import loss_options
 from tf_hsm.ops.row_update import RowUpdate, count_step, variable_named
-from tf_hsm.ops.train_step import step_arguments, weights_of_losses
-from tf_hsm.optimizers import in_place_rules
+from tf_hsm.ops.train_step import step_arguments
 from tf_hsm.runtime import arguments, call, gradients
 from tf_hsm.tree import Forest, Tree
 
@@ -101,20 +100,9 @@ def hierarchical_softmax_embedding_train_step(
         several replicas; `combiner` is neither of the two, or there are
         `index_weights` but no bags.
     """
-    update = RowUpdate(
-        weights,
-        biases,
-        in_place_rules.get(optimizer),
-        stochastic_rounding,
-        seed,
-    )
-    labels = arguments.integers(labels)
-    counted = arguments.counted(labels, ignore_class)
-    loss_grads = weights_of_losses(
-        loss_weights, tf.shape(labels), counted, update.dtype
-    )
+    update = RowUpdate(weights, biases, optimizer, stochastic_rounding, seed)
     given = step_arguments(
-        update, labels, tree, loss_grads, ignore_class, nodes, vectors
+        update, labels, tree, loss_weights, ignore_class, nodes, vectors
     )
     bags = _bags(indices, combiner, index_weights, weights)
     table = variable_named("vectors", vectors)

@@ -16,8 +16,7 @@ from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
 from tf_hsm.ops.log_probs import check_not_of_nodes, masked
 from tf_hsm.ops.row_update import RowUpdate, count_step
 from tf_hsm.ops.top_k import BeamTopK, TopK
-from tf_hsm.ops.train_step import step_arguments, weights_of_losses
-from tf_hsm.optimizers import in_place_rules
+from tf_hsm.ops.train_step import step_arguments
 from tf_hsm.runtime import (
     arguments,
     call,
@@ -129,23 +128,21 @@ def label_tree_train_step(
         in place, or there are several replicas.
     """
     inputs = arguments.dense("inputs", inputs)
-    update = RowUpdate(
-        weights,
-        biases,
-        in_place_rules.get(optimizer),
-        stochastic_rounding,
-        seed,
-    )
+    update = RowUpdate(weights, biases, optimizer, stochastic_rounding, seed)
     labels = _read(labels, inputs, tree)
     with _place(weights, tree):
-        loss_grads = weights_of_losses(
-            loss_weights, tf.shape(labels)[:-1], None, update.dtype
-        )
         found = call.op(
             "tf_hsm_label_tree_train_step",
             inputs=arguments.floats(inputs, update.dtype),
             with_gradients=gradients.is_recording(),
-            **step_arguments(update, labels, tree, loss_grads, label_sets.NONE),
+            **step_arguments(
+                update,
+                labels,
+                tree,
+                loss_weights,
+                label_sets.NONE,
+                are_sets=True,
+            ),
         )
     count_step(update.optimizer, found.loss)
     return found.loss

@@ -231,11 +231,12 @@ def renormalized(log_probs, of_allowed):
 @gradients.on_forward_device
 def _log_probs_gradient(op, grads, *unused_grads):
     """The gradients of weights, biases, inputs and root_log_probs."""
-    inputs = gradients.inputs_of(op)["inputs"]
-    dtype = op.get_attr("T")
-    input_grads, logit_grads, root_grads = call.backward(
+    given, dtype = gradients.inputs_of(op), op.get_attr("T")
+    inputs = given["inputs"]
+    input_grads, logit_grads, root_grads = call.op(
         "tf_hsm_log_probs_grad",
-        op,
+        dtype,
+        **given,
         log_probs=op.outputs[0],
         group_log_probs=op.outputs[1],
         grads=grads,

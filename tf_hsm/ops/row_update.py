@@ -20,7 +20,7 @@ class RowUpdate:
     Attributes:
       weights: a variable `[rows, width]`.
       biases: a variable `[rows]`, or None.
-      optimizer: one that `in_place_rules.get` has returned.
+      optimizer: as `in_place_rules.get` takes it.
       stochastic_rounding: see `hierarchical_softmax_train_step`.
       seed: of stochastic_rounding, an integer.
       rule: the `Rule` of the step, if other steps share it; None: the next one
@@ -33,6 +33,11 @@ class RowUpdate:
     stochastic_rounding: bool | None = None
     seed: int = 0
     rule: typing.Any = None
+
+    def __post_init__(self):
+        """Reads the optimizer."""
+        optimizer = in_place_rules.get(self.optimizer)
+        object.__setattr__(self, "optimizer", optimizer)
 
     @property
     def dtype(self):

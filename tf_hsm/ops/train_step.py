@@ -4,7 +4,6 @@ import tensorflow as tf
 
 from tf_hsm.ops.loss import loss_options
 from tf_hsm.ops.row_update import RowUpdate, count_step
-from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import arguments, call, gradients
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
@@ -85,23 +84,14 @@ def hierarchical_softmax_train_step(
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """
-    update = RowUpdate(
-        weights,
-        biases,
-        in_place_rules.get(optimizer),
-        stochastic_rounding,
-        seed,
-    )
-    labels = arguments.integers(labels)
-    counted = arguments.counted(labels, ignore_class)
-    loss_grads = weights_of_losses(
-        loss_weights, tf.shape(labels), counted, update.dtype
-    )
+    update = RowUpdate(weights, biases, optimizer, stochastic_rounding, seed)
     found = call.op(
         "tf_hsm_train_step",
         inputs=arguments.floats(inputs, update.dtype),
         with_gradients=gradients.is_recording(),
-        **step_arguments(update, labels, tree, loss_grads, ignore_class, nodes),
+        **step_arguments(
+            update, labels, tree, loss_weights, ignore_class, nodes
+        ),
         **loss_options(
             tree, label_smoothing, smoothing_prior, logit_soft_cap, z_loss
         ),
@@ -111,30 +101,44 @@ def hierarchical_softmax_train_step(
 
 
 def step_arguments(
-    update, labels, tree, loss_grads, ignore_class, nodes=False, vectors=None
+    update,
+    labels,
+    tree,
+    loss_weights,
+    ignore_class,
+    nodes=False,
+    vectors=None,
+    are_sets=False,
 ):
     """Returns what all ops take that make losses and a step at once, by name.
 
     Args:
       update: the `RowUpdate`.
-      labels: `[...]`, integers; for a label tree `[..., M]`.
+      labels: `[...]`; for a label tree `[..., M]`.
       tree: see `hierarchical_softmax_train_step`, also for the rest.
-      loss_grads: `[...]`, from `weights_of_losses`.
+      loss_weights: broadcast to the losses; None for their mean.
       ignore_class: a label, a list of them, or None.
       nodes: whether labels are rows of the tree.
       vectors: a variable that the op updates too, or None.
+      are_sets: whether there is one loss for all labels `[..., M]` of an input.
     """
+    labels = arguments.integers(labels)
+    shape, counted = tf.shape(labels), None
+    if are_sets:
+        shape = shape[:-1]
+    else:
+        counted = arguments.counted(labels, ignore_class)
     return {
         "dtype": update.dtype,
         "labels": labels,
         **tree_tensors(tree, update.weights, nodes)._asdict(),
-        "loss_grads": loss_grads,
+        "loss_grads": _loss_grads(loss_weights, shape, counted, update.dtype),
         "ignore_classes": arguments.ignored_labels(ignore_class),
         **update.arguments(vectors),
     }
 
 
-def weights_of_losses(loss_weights, shape, counted, dtype):
+def _loss_grads(loss_weights, shape, counted, dtype):
     """Returns the weight `[...]` of each loss in the sum that is minimized.
 
     Args:

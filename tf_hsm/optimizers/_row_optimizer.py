@@ -121,7 +121,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
                     name=f"{path}_{name or 'var'}",
                 )
                 whole = id(self), part.whole, name
-                row_parts.mark(slot, part._replace(whole=whole))
+                row_parts.place(slot, None, part._replace(whole=whole))
         if self.built:
             self._slots[id(reference_variable)].append(slot)
         return slot

@@ -6,7 +6,7 @@ arguments are passed by name, and what the op returns is returned.
 
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments, gradients, private_tensorflow
+from tf_hsm.runtime import arguments, private_tensorflow
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import child_tensors
@@ -118,9 +118,3 @@ def if_used(function, tensor):
     handles = [i for i, x in enumerate(given) if x.dtype == tf.resource]
     private_tensorflow.declare_reads(output.op, handles)
     return tf.ensure_shape(output, inner.outputs[0].shape)
-
-
-def backward(name, forward_op, **others):
-    """Calls the op, a gradient, on all inputs of the operation before it."""
-    inputs = gradients.inputs_of(forward_op)
-    return op(name, forward_op.get_attr("T"), **inputs, **others)

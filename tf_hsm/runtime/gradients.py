@@ -183,8 +183,9 @@ def first_order_only(gradient):
 
     Any tape outside would take it for a constant, and see zero.
     """
-    reason = "the hierarchical softmax loss has first-order gradients only"
-    return tf.raw_ops.PreventGradient(input=gradient, message=reason)
+    return refused(
+        gradient, "the hierarchical softmax loss has first-order gradients only"
+    )
 
 
 def refused(value, reason):

@@ -51,15 +51,10 @@ def whole_of(variable):
 
 
 def place(variable, device, part=None):
-    """Notes the `Placement` of a Keras variable, which is made there."""
+    """Notes the `Placement` of a Keras variable, which is made on `device`."""
     variable._tf_hsm_placement = Placement(device, part)
     if device is not None:
         private_keras.initialize_within(variable, lambda: beside(variable))
-
-
-def mark(variable, part):
-    """Notes on a Keras variable that exists which `RowPart` it is."""
-    variable._tf_hsm_placement = Placement(part=part)
 
 
 def placement_of(variable):
