@@ -96,7 +96,8 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
     if (label < 0 || label >= tree.num_classes) {
       return OutOfRange("labels", i, label, 0, tree.num_classes) +
              ", the tree's classes; a label that stands for no class is "
-             "passed as ignore_class";
+             "passed as ignore_class, and Tree.from_data(num_classes=) has "
+             "room for classes without a label";
     }
     ranked.push_back({tree.class_ranks[label], i});
   }
