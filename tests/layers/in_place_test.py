@@ -34,23 +34,38 @@ EAGERLY = {"run_eagerly": True}
 
 
 @pytest.mark.parametrize(
-    "rule, form, make",
+    "rule, form, make, policy, tolerance",
     [
-        *zip(OPTIMIZERS, 3 * FORMS, 6 * [make_head], strict=True),
-        ("rowwise_adagrad", "compile", make_adaptive),
-        ("lazy_adam", "endpoint", make_adaptive),
+        *(
+            (rule, form, make_head, "float32", 1e-5)
+            for rule, form in zip(OPTIMIZERS, 3 * FORMS, strict=True)
+        ),
+        ("rowwise_adagrad", "compile", make_adaptive, "float32", 1e-5),
+        ("lazy_adam", "endpoint", make_adaptive, "float32", 1e-5),
+        # To rounding of the weights.
+        ("sgd", "compile", make_head, "bfloat16", 2.0**-6),
+        ("lazy_adam", "endpoint", make_head, "bfloat16", 2.0**-6),
+        ("rowwise_adagrad", "compile", make_head, "mixed_bfloat16", 1e-5),
+        ("lazy_adam", "compile", make_adaptive, "bfloat16", 2.0**-5),
+        ("lazy_adam", "compile", make_adaptive, "mixed_bfloat16", 1e-2),
     ],
 )
-def test_every_rule(rule, form, make):
-    """Masked, ignored and weighted labels among them."""
+def test_as_by_gradients(rule, form, make, policy, tolerance):
+    """It trains as the model's optimizer does.
+
+    Masked, ignored and weighted labels among them.
+    """
     assert_trains_the_same(
         form,
         rule,
         arguments(form, *make_data(), random_weights()),
+        tolerance,
         weighted=True,
         ignore_class=4,
         make=make,
         compiling={} if rule in ("sgd", "lazy_adam") else EAGERLY,
+        dtype=policy,
+        stochastic_rounding=False,
     )
 
 
@@ -181,30 +196,6 @@ def test_loss_scaling_by_policy(form):
     assert losses[0][1] < losses[0][0]
     assert_near(*losses, 1e-2)
     assert_near(*map(weights, models), 1e-2)
-
-
-@pytest.mark.parametrize(
-    "policy, rule, form, make, tolerance",
-    [
-        ("bfloat16", "sgd", "compile", make_head, 2.0**-6),
-        ("bfloat16", "lazy_adam", "endpoint", make_head, 2.0**-6),
-        ("mixed_bfloat16", "rowwise_adagrad", "compile", make_head, 1e-5),
-        ("bfloat16", "lazy_adam", "compile", make_adaptive, 2.0**-5),
-        ("mixed_bfloat16", "lazy_adam", "compile", make_adaptive, 1e-2),
-    ],
-)
-def test_policies(policy, rule, form, make, tolerance):
-    """Trains as the model's optimizer does, to rounding of the weights."""
-    assert_trains_the_same(
-        form,
-        rule,
-        arguments(form, *make_data()),
-        tolerance,
-        compiling={} if rule == "sgd" else EAGERLY,
-        make=make,
-        dtype=policy,
-        stochastic_rounding=False,
-    )
 
 
 @pytest.mark.parametrize("make", [make_head, make_adaptive])
