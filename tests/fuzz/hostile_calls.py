@@ -197,7 +197,7 @@ def hostile_call(seed, number):
             other = other[rng.integers(len(other))]
             index = rng.integers(len(call.arguments[other]))
             aliases.append(((name, at), (other, index)))
-        elif kind == 3 and name in op_calls.LISTS:
+        elif kind == 3 and name in call.lists:
             # One too many or one too few, where that is possible.
             values[at : at + rng.integers(2)] = values[: rng.integers(3)]
         elif name == "state":

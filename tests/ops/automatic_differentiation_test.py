@@ -1,4 +1,4 @@
-"""Forward mode and sharded variables are refused; recomputation works."""
+"""Forward mode is refused; recomputation works."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import heads_by_name, private
+from tests.support import heads_by_name
 from tests.support.heads_by_name import BATCH, TREE, WIDTH
 
 Y = tf.range(BATCH)
@@ -89,17 +89,3 @@ def test_recomputed_steps(name, graph):
     found = recomputed(name, graph, tf.recompute_grad)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_sharded_variables():
-    """What a `variable_partitioner` makes of the weights."""
-    half = TREE.num_rows // 2
-    parts = [
-        tf.Variable(tf.zeros([size, WIDTH]))
-        for size in (half, TREE.num_rows - half)
-    ]
-    weights = private.sharded_variable(parts)
-    x = heads_by_name.inputs("HierarchicalSoftmax")
-    for function in FUNCTIONS.values():
-        with pytest.raises(TypeError, match="a ShardedVariable of 2 parts"):
-            function(weights, x)

@@ -12,18 +12,13 @@ from tf_hsm.runtime import quantized_rows
 
 MODES = ["int8", "int4"]
 
-TREES = {
-    "two levels": tf_hsm.Tree.two_level(500),
-    "binary": tf_hsm.Tree.balanced(100, 2),
-    "flat": tf_hsm.Tree.flat(70),
-    "huffman": tf_hsm.Tree.huffman(1 / np.arange(1, 200)),
-    "pinned": tf_hsm.Tree.balanced(100, 2).pin(),
-}
+TREE = tf_hsm.Tree.flat(70)
 
 
-def drawn(tree, width):
+def drawn(width):
+    """Weights, biases and inputs."""
     rng = np.random.default_rng(width)
-    shape = [tree.num_weight_rows, width]
+    shape = [TREE.num_rows, width]
     return (
         rng.normal(size=shape).astype("float32"),
         tf.Variable(rng.normal(size=shape[0]).astype("float32")),
@@ -51,7 +46,7 @@ def expected_numbers(weights, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 129, 300])
 def test_the_numbers_of_the_rows(mode, width):
-    weights, _, _ = drawn(TREES["flat"], width)
+    weights, _, _ = drawn(width)
     weights[3] = 0
     rows = tf_hsm.quantize_rows(weights, mode)
     assert rows.shape == weights.shape
@@ -98,12 +93,11 @@ def test_answers_have_the_bits_of_float_rows(op, name, width, mode, scale):
 
 
 def test_graphs_and_kinds_of_weights():
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 65)
+    weights, biases, inputs = drawn(65)
     rows = tf_hsm.quantize_rows(tf.Variable(weights, dtype=tf.float32))
-    eager = tf_hsm.hierarchical_softmax_top_k(rows, biases, inputs, tree, 3)
+    eager = tf_hsm.hierarchical_softmax_top_k(rows, biases, inputs, TREE, 3)
     graph = tf.function(
-        lambda x: tf_hsm.hierarchical_softmax_top_k(rows, biases, x, tree, 3),
+        lambda x: tf_hsm.hierarchical_softmax_top_k(rows, biases, x, TREE, 3),
         input_signature=[tf.TensorSpec([None, None])],
     )(inputs)
     np.testing.assert_array_equal(eager.classes, graph.classes)
@@ -113,13 +107,12 @@ def test_graphs_and_kinds_of_weights():
 
 
 def test_there_is_no_gradient():
-    tree = TREES["two levels"]
-    weights, biases, inputs = drawn(tree, 16)
+    weights, biases, inputs = drawn(16)
     rows = tf_hsm.quantize_rows(weights)
     inputs = tf.Variable(inputs)
     with tf.GradientTape() as tape:
         found = tf_hsm.hierarchical_softmax_log_probs(
-            rows, biases, inputs, tree
+            rows, biases, inputs, TREE
         )
     with pytest.raises(tf.errors.UnimplementedError, match="no gradient"):
         tape.gradient(found, inputs)
@@ -129,12 +122,11 @@ def test_there_is_no_gradient():
 @pytest.mark.parametrize("width", [9, 10])
 def test_inputs_have_the_width_of_the_rows(mode, width):
     """Two codes in a byte do not tell whether the last one counts."""
-    tree = TREES["two levels"]
-    weights, _, _ = drawn(tree, width)
+    weights, _, _ = drawn(width)
     rows = tf_hsm.quantize_rows(weights, mode)
 
     def top(inputs):
-        return tf_hsm.hierarchical_softmax_top_k(rows, None, inputs, tree, 2)
+        return tf_hsm.hierarchical_softmax_top_k(rows, None, inputs, TREE, 2)
 
     for wrong in (width - 1, width + 1):
         inputs = np.ones([3, wrong], "float32")
@@ -148,7 +140,7 @@ def test_inputs_have_the_width_of_the_rows(mode, width):
 
 
 def test_a_checkpoint_holds_them(tmp_path):
-    weights, _, _ = drawn(TREES["flat"], 65)
+    weights, _, _ = drawn(65)
     rows = tf_hsm.quantize_rows(weights, "int4")
     path = tf.train.Checkpoint(rows=rows).save(tmp_path / "rows")
     others = tf_hsm.quantize_rows(np.ones_like(weights), "int4")
@@ -164,7 +156,7 @@ def test_no_rows_and_no_width(mode, shape):
 
 
 def test_bad_arguments():
-    weights, _, _ = drawn(TREES["two levels"], 100)
+    weights, _, _ = drawn(100)
     infinite = np.where(weights == weights[2, 3], np.inf, weights)
     rows, quantize = tf_hsm.quantize_rows(weights, "int4"), tf_hsm.quantize_rows
     fixed = tf.zeros([3, 4], tf.int8)

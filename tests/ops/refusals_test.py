@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import references
+from tests.support import private, references
 from tests.support.references import build
 from tests.support.training import assert_same
 from tests.support.update_rules import OPTIMIZERS, built
-from tf_hsm import baselines, layers, optimizers
+from tf_hsm import baselines, optimizers
 
 INVALID = tf.errors.InvalidArgumentError
 TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
@@ -95,6 +95,12 @@ def part(right):
     return tf.Variable(right[:-1]) if hasattr(right, "assign") else right[:-1]
 
 
+def in_two_parts(right):
+    """What a `variable_partitioner` makes of weights."""
+    parts = right[:40], right[40:]
+    return private.sharded_variable([tf.Variable(part) for part in parts])
+
+
 def by(optimizer, **options):
     """Makes an optimizer in place of the right one."""
     return {"optimizer": lambda right: optimizer(0.1, **options)}
@@ -145,6 +151,9 @@ WRONG_TYPES = {
     ],
     "loss label_tree_loss train_step": [
         ({"weights": tf_hsm.quantize_rows}, "the weights as floats")
+    ],
+    "loss label_tree_loss log_probs top_k": [
+        ({"weights": in_two_parts}, "a ShardedVariable of 2 parts")
     ],
     STEPS: [
         ({argument: convert}, f"{argument} must be a variable")
@@ -524,9 +533,6 @@ def test_no_tree(name):
 @pytest.mark.parametrize(
     "make",
     [
-        layers.HierarchicalSoftmax,
-        layers.LabelTree,
-        lambda n: layers.EmbeddingSoftmax(n, num_embeddings=3, width=2),
         lambda n: tf_hsm.TreeHead(np.zeros([110, 8]), np.zeros(110), n),
         lambda n: tf_hsm.LabelCounts.of(n, [[1]]),
         lambda n: tf_hsm.LabelCounts.expected(n, [1], examples=2),
@@ -534,6 +540,7 @@ def test_no_tree(name):
     ],
 )
 def test_no_tree_elsewhere(make):
+    """`tests/layers/refusals_test.py` has layers."""
     for wrong in (100, np.int64(100)):
         with pytest.raises(TypeError, match=r"but is int.*two_level\(100\)"):
             make(wrong)

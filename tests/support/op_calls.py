@@ -6,6 +6,7 @@ import itertools
 
 import tensorflow as tf
 
+from tf_hsm.runtime import private_tensorflow
 from tf_hsm.runtime.library import raw_ops
 
 # Arguments that are variables, where an op takes any.
@@ -18,23 +19,6 @@ PARAMETERS = (
     "vectors",
     "vector_slots",
     "scales",
-)
-LISTS = (
-    "biases",
-    "slots",
-    "weight_slots",
-    "bias_slots",
-    "vector_slots",
-    "root_groups",
-    "root_log_probs",
-    "scales",
-    "bounds",
-    "splits",
-    "index_weights",
-    "smoothing_prior",
-    "row_spans",
-    "allowed_ranks",
-    "allowed_splits",
 )
 
 
@@ -68,6 +52,13 @@ class Call:
     @property
     def raw_op(self):
         return getattr(raw_ops, raw_name(self.op, self.on_variables))
+
+    @property
+    def lists(self):
+        """The names of the arguments that the op takes lists of."""
+        name = raw_name(self.op, self.on_variables).title().replace("_", "")
+        arguments = private_tensorflow.op_definition(name).input_arg
+        return [a.name for a in arguments if a.number_attr or a.type_list_attr]
 
     def parameters(self):
         """The names of the arguments that are variables."""
@@ -118,7 +109,7 @@ class Call:
             arguments[name] = [
                 v if isinstance(v, tf.Tensor) else v.handle for v in values
             ]
-        for name in arguments.keys() - LISTS:
+        for name in arguments.keys() - self.lists:
             arguments[name] = arguments[name][0]
         return self.raw_op(**arguments, **self.attributes)
 
