@@ -583,23 +583,6 @@ def test_what_has_no_gradient_says_so(name, kind):
         tape.gradient(found, x)
 
 
-@pytest.mark.parametrize(
-    "name, argument, message",
-    [
-        ("train_step", "weights", "different variables|biases"),
-        ("embedding_train_step", "vectors", "must be different variables"),
-    ],
-)
-def test_one_variable_in_two_places(name, argument, message):
-    given, _ = given_to(name)
-    if argument == "weights":
-        given["biases"] = given["weights"]
-    given[argument] = given["weights"]
-    given["optimizer"] = built("sgd", [given["weights"], given["biases"]])
-    with pytest.raises(INVALID, match=message):
-        FUNCTIONS[name](**given)
-
-
 @pytest.mark.parametrize("place", ["weights", "vectors"])
 def test_variables_on_another_device(monkeypatch, place):
     """The error says what to use there."""
