@@ -18,6 +18,7 @@ from tests.support.pairs import all_pairs
 from tests.support.places import HERE
 from tests.support.step_cases import KEPT, check_two_steps, kept_state
 from tests.support.training import (
+    assert_near,
     assert_same,
     kept_loss,
     states,
@@ -65,11 +66,6 @@ def gradients(function, parameters, inputs):
         tape.watch(sources)
         value = function(inputs)
     return [tf.convert_to_tensor(g) for g in tape.gradient(value, sources)]
-
-
-def assert_close(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def in_while(loss):
@@ -131,7 +127,7 @@ def test_control_flow(parameters, way, factor):
     def function(x):
         return way(lambda i: total(parameters, labels, x))
 
-    assert_close(gradients(function, parameters, inputs), expected)
+    assert_near(gradients(function, parameters, inputs), expected, 1e-5)
 
 
 @pytest.mark.parametrize("traced", [True, False])
@@ -157,7 +153,7 @@ def test_a_loop_keeps_the_states_apart(parameters, traced):
     if traced:
         function = tf.function(function)
     found = gradients(function, parameters, all_inputs)
-    assert_close(found, [dw, db, dx])
+    assert_near(found, [dw, db, dx], 1e-5)
 
 
 @pytest.mark.parametrize("with_pfor", [True, False])
@@ -173,7 +169,7 @@ def test_jacobian(parameters, with_pfor):
     rows = tape.jacobian(losses, parameters[1], experimental_use_pfor=with_pfor)
     assert rows.shape == [BATCH, TREE.num_rows]
     expected = tf.convert_to_tensor(tape.gradient(value, parameters[1]))
-    assert_close([tf.reduce_sum(rows, 0)], [expected])
+    assert_near([tf.reduce_sum(rows, 0)], [expected], 1e-5)
 
 
 def test_vectorized_map(parameters):
@@ -189,7 +185,7 @@ def test_vectorized_map(parameters):
 
     found = tf.vectorized_map(one, (labels, inputs))
     expected = [one((labels[i], inputs[i])) for i in range(BATCH)]
-    assert_close([found], [tf.stack(expected)])
+    assert_near([found], [tf.stack(expected)], 1e-5)
 
 
 def test_constants_are_not_folded(parameters):
@@ -208,7 +204,7 @@ def test_constants_are_not_folded(parameters):
         lambda x: total(parameters, labels, x), parameters, tf.constant(inputs)
     )
     for _ in range(2):
-        assert_close(function(), expected)
+        assert_near(function(), expected, 1e-5)
 
 
 def test_it_is_a_scalar_that_cannot_be_stored():
