@@ -13,6 +13,7 @@ import argparse
 import collections
 import ctypes
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -46,22 +47,22 @@ class SavesTree:
 
 
 class SavesExport:
-    """`tf_hsm.serving.export` of a softmax beside an earlier export."""
+    """`tf_hsm.serving.export` of a head beside an earlier export."""
 
-    _dtype = "float32"  # of the inputs
-
-    def __init__(self):
+    def __init__(self, name="HierarchicalSoftmax", is_pinned=False):
         import keras
 
         import tf_hsm
+        from tests.support import heads_by_name
 
-        head = self._head(tf_hsm)
-        inputs = keras.Input([3], name="inputs", dtype=self._dtype)
-        self._model = keras.Model(inputs, head(inputs))
+        tree = {"tree": tf_hsm.Tree.balanced(9, 2).pin()} if is_pinned else {}
+        head = heads_by_name.built(name, **tree)
+        self._inputs = heads_by_name.inputs(name)
+        symbol = keras.Input(
+            self._inputs.shape[1:], name="inputs", dtype=self._inputs.dtype.name
+        )
+        self._model = keras.Model(symbol, head(symbol))
         self._export = tf_hsm.serving.export
-
-    def _head(self, tf_hsm):
-        return tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(9))
 
     def begin(self, folder):
         (folder / "earlier").mkdir()
@@ -73,35 +74,14 @@ class SavesExport:
     def is_new(self, folder):
         import tensorflow as tf
 
-        loaded = tf.saved_model.load(folder / "new")
-        (extra,) = (folder / "new" / "assets.extra").iterdir()
         from tf_hsm.runtime.library import op_library_path
 
-        same = (
-            extra.read_bytes() == pathlib.Path(op_library_path()).read_bytes()
-        )
-        inputs = tf.zeros([2, 3], self._dtype)
-        found = loaded.signatures["serving_default"](inputs=inputs)
-        return same and found["classes"].shape == (2, 3)
-
-
-class SavesLabelTree(SavesExport):
-    """That of a label tree."""
-
-    def _head(self, tf_hsm):
-        return tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(9))
-
-
-class SavesEmbeddings(SavesExport):
-    """That of embeddings and a pinned tree, from ids."""
-
-    _dtype = "int64"
-
-    def _head(self, tf_hsm):
-        tree = tf_hsm.Tree.huffman(range(1, 10), pinned=True)
-        return tf_hsm.layers.EmbeddingSoftmax(
-            tree, num_embeddings=5, width=4, optimizer="adagrad"
-        )
+        loaded = tf.saved_model.load(folder / "new")
+        (extra,) = (folder / "new" / "assets.extra").iterdir()
+        library = pathlib.Path(op_library_path())
+        same = extra.read_bytes() == library.read_bytes()
+        found = loaded.signatures["serving_default"](inputs=self._inputs)
+        return same and found["classes"].shape == (len(self._inputs), 3)
 
 
 class SavesCheckpoint:
@@ -135,8 +115,10 @@ class SavesCheckpoint:
 WRITERS = {
     "tree": SavesTree,
     "export": SavesExport,
-    "label_tree_export": SavesLabelTree,
-    "embedding_export": SavesEmbeddings,
+    "label_tree_export": functools.partial(SavesExport, "LabelTree"),
+    "embedding_export": functools.partial(
+        SavesExport, "EmbeddingSoftmax", is_pinned=True
+    ),
     "checkpoint": SavesCheckpoint,
 }
 

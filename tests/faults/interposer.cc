@@ -214,52 +214,34 @@ EXPORT void* mmap(void* at, size_t size, int protection, int flags, int file,
 
 // The disk.
 
-EXPORT ssize_t write(int file, const void* data, size_t size) {
-  static const auto next = NEXT(write);
-  return FileFails(file) ? Failed(-1) : next(file, data, size);
-}
-EXPORT ssize_t pwrite(int file, const void* data, size_t size, off_t at) {
-  static const auto next = NEXT(pwrite);
-  return FileFails(file) ? Failed(-1) : next(file, data, size, at);
-}
-EXPORT ssize_t pwrite64(int file, const void* data, size_t size, off64_t at) {
-  static const auto next = NEXT(pwrite64);
-  return FileFails(file) ? Failed(-1) : next(file, data, size, at);
-}
-EXPORT ssize_t writev(int file, const iovec* parts, int count) {
-  static const auto next = NEXT(writev);
-  return FileFails(file) ? Failed(-1) : next(file, parts, count);
-}
-EXPORT ssize_t sendfile(int to, int from, off_t* at, size_t size) {
-  static const auto next = NEXT(sendfile);
-  return FileFails(to) ? Failed(-1) : next(to, from, at, size);
-}
-EXPORT ssize_t sendfile64(int to, int from, off64_t* at, size_t size) {
-  static const auto next = NEXT(sendfile64);
-  return FileFails(to) ? Failed(-1) : next(to, from, at, size);
-}
-EXPORT ssize_t copy_file_range(int from, off64_t* from_at, int to,
-                               off64_t* to_at, size_t size, unsigned flags) {
-  static const auto next = NEXT(copy_file_range);
-  return FileFails(to) ? Failed(-1)
-                       : next(from, from_at, to, to_at, size, flags);
-}
-EXPORT int ftruncate(int file, off_t size) {
-  static const auto next = NEXT(ftruncate);
-  return FileFails(file) ? Failed(-1) : next(file, size);
-}
-EXPORT int ftruncate64(int file, off64_t size) {
-  static const auto next = NEXT(ftruncate64);
-  return FileFails(file) ? Failed(-1) : next(file, size);
-}
-EXPORT int fsync(int file) {
-  static const auto next = NEXT(fsync);
-  return FileFails(file) ? Failed(-1) : next(file);
-}
-EXPORT int fdatasync(int file) {
-  static const auto next = NEXT(fdatasync);
-  return FileFails(file) ? Failed(-1) : next(file);
-}
+// A call that fails where `fails` says so.
+#define FAILS(fails, result, name, parameters, arguments) \
+  EXPORT result name parameters {                         \
+    static const auto next = NEXT(name);                  \
+    return fails ? Failed<result>(-1) : next arguments;   \
+  }
+FAILS(FileFails(file), ssize_t, write,
+      (int file, const void* data, size_t size), (file, data, size))
+FAILS(FileFails(file), ssize_t, pwrite,
+      (int file, const void* data, size_t size, off_t at),
+      (file, data, size, at))
+FAILS(FileFails(file), ssize_t, pwrite64,
+      (int file, const void* data, size_t size, off64_t at),
+      (file, data, size, at))
+FAILS(FileFails(file), ssize_t, writev,
+      (int file, const iovec* parts, int count), (file, parts, count))
+FAILS(FileFails(to), ssize_t, sendfile,
+      (int to, int from, off_t* at, size_t size), (to, from, at, size))
+FAILS(FileFails(to), ssize_t, sendfile64,
+      (int to, int from, off64_t* at, size_t size), (to, from, at, size))
+FAILS(FileFails(to), ssize_t, copy_file_range,
+      (int from, off64_t* from_at, int to, off64_t* to_at, size_t size,
+       unsigned flags),
+      (from, from_at, to, to_at, size, flags))
+FAILS(FileFails(file), int, ftruncate, (int file, off_t size), (file, size))
+FAILS(FileFails(file), int, ftruncate64, (int file, off64_t size), (file, size))
+FAILS(FileFails(file), int, fsync, (int file), (file))
+FAILS(FileFails(file), int, fdatasync, (int file), (file))
 // As some file systems do, it fails only when all is closed.
 EXPORT int close(int file) {
   static const auto next = NEXT(close);
@@ -315,19 +297,12 @@ OPENS(openat, (int at, const char* path, int flags, ...),
 OPENS(openat64, (int at, const char* path, int flags, ...),
       (at, path, flags, mode))
 
-EXPORT int rename(const char* from, const char* to) {
-  static const auto next = NEXT(rename);
-  return PathFails(to) ? Failed(-1) : next(from, to);
-}
-EXPORT int renameat(int from_at, const char* from, int to_at, const char* to) {
-  static const auto next = NEXT(renameat);
-  return PathFails(to) ? Failed(-1) : next(from_at, from, to_at, to);
-}
-EXPORT int mkdir(const char* path, mode_t mode) {
-  static const auto next = NEXT(mkdir);
-  return PathFails(path) ? Failed(-1) : next(path, mode);
-}
-EXPORT int mkdirat(int at, const char* path, mode_t mode) {
-  static const auto next = NEXT(mkdirat);
-  return PathFails(path) ? Failed(-1) : next(at, path, mode);
-}
+FAILS(PathFails(to), int, rename, (const char* from, const char* to),
+      (from, to))
+FAILS(PathFails(to), int, renameat,
+      (int from_at, const char* from, int to_at, const char* to),
+      (from_at, from, to_at, to))
+FAILS(PathFails(path), int, mkdir, (const char* path, mode_t mode),
+      (path, mode))
+FAILS(PathFails(path), int, mkdirat, (int at, const char* path, mode_t mode),
+      (at, path, mode))
