@@ -127,23 +127,6 @@ def test_signatures_of_an_adaptive_softmax(exported, tmp_path):
     loaded = export_and_load(model, tmp_path / "1")
     assert_same_signatures(exported[2], loaded)
     tokens, _ = make_inputs()
-    hidden, head = hidden_model(model)(tokens), head_of(model)
-    for options in (
-        {},
-        {"num_samples": 3, "temperature": 0.5},
-        {"top_k": NUM_CLASSES},
-        {"top_k": 5, "num_samples": 3},
-        {"top_p": 0.3},
-    ):
-        given = {
-            k: tf.constant(v, tf.int64 if isinstance(v, int) else tf.float64)
-            for k, v in options.items()
-        }
-        drawn = loaded.sample(tokens, tf.constant(3, tf.int64), **given)
-        expected = head.sample(
-            hidden, **{"num_samples": 1, "seed": 3, **options}
-        )
-        np.testing.assert_array_equal(drawn["classes"], expected)
     seed = tf.constant(3, tf.int64)
     for name, value in {
         "top_k": tf.constant(31, tf.int64),
@@ -166,7 +149,6 @@ def test_signatures_of_a_label_tree(exported, tmp_path):
         ((), 0.5),
         ((tf.constant(0.3, tf.float64),), 0.3),
         ((tf.constant(1.0, tf.float64),), 1.0),
-        ((tf.constant(0.0, tf.float64),), 0.0),
     ):
         found = loaded.labels(tokens, *arguments)
         expected = head.top_k(hidden, K, threshold=threshold)
