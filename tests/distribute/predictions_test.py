@@ -200,11 +200,7 @@ def draws(head, x):
 
 
 def test_of_tails_on_devices():
-    one, several = (
-        spread_heads.make_head("three", None, place, seed=1)
-        for place in (None, CPUS[3:0:-2])
-    )
-    several.load_own_variables(spread_heads.saved(one))
+    one, several = spread_heads.pair("three", None, CPUS[3:0:-2])
     inputs = np.random.default_rng(0).normal(size=(BATCH, WIDTH))
     for question in (*QUESTIONS, draws):
         assert_near(question(several, inputs), question(one, inputs), 1e-12)
@@ -221,9 +217,7 @@ def test_one_device_at_a_time():
 @pytest.mark.parametrize("name", ["huffman", "three"])
 def test_over_replicas(name):
     """From outside the strategy, from its scope, and from replicas."""
-    one = spread_heads.make_head(name, "sgd")
-    several = spread_heads.make_head(name, "sgd", 2, seed=1)
-    several.load_own_variables(spread_heads.saved(one))
+    one, several = spread_heads.pair(name, "sgd", 2)
     questions = QUESTIONS
     if name == "three":
         # The numbers that are drawn depend on the plan of a tree.

@@ -70,7 +70,7 @@ def checkpoint_of(model):
     return distribute.checkpoint(model.layers[0], optimizer=model.optimizer)
 
 
-# Lists of devices by their number; and those of tails, which are others.
+# Lists of devices by their number. Tails are on other devices than the first.
 ON, TAILS_ON = {i: CPUS[:i] for i in (1, 2, 3, 8)}, [CPUS[1:3], CPUS[2:3]]
 NO_BIAS = {"use_bias": False}
 

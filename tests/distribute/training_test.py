@@ -2,17 +2,14 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
-from tests.support.references import build
 from tests.support.training import assert_near
 from tf_hsm import distribute
-from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.losses import HeadLoss
 from tf_hsm.runtime.replicas import copies_of
 
@@ -58,6 +55,34 @@ def test_as_on_one_device(name, place):
         heads.assert_copies_agree(head)
 
 
+FOCAL = {"focal_gamma": 2.0, "class_weights": heads.COUNTS}
+
+
+SMOOTHED = {"label_smoothing": 0.1, "smoothing_prior": heads.COUNTS}
+TAILS_SMOOTHED = {**SMOOTHED, "smoothing_prior": heads.TAIL_COUNTS}
+BFLOAT16 = {"dtype": "mixed_bfloat16"}
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("two_level", SMOOTHED),
+        ("three", TAILS_SMOOTHED),
+        # Three replicas of a chain have no shard.
+        *((name, FOCAL) for name in ("two_level", "chain", "three")),
+        ("two_level", {"use_bias": False}),
+        ("three", {"use_bias": "head"}),
+        ("two_level", BFLOAT16),
+        ("three", BFLOAT16),
+    ],
+)
+def test_options(name, options):
+    one, several = heads.pair(name, "adagrad", 4, **options)
+    wanted = heads.train(one, name, steps=9)
+    tolerance = 2e-2 if options is BFLOAT16 else 1e-13
+    assert_near(heads.train(several, name, 4, steps=9), wanted, tolerance)
+
+
 @pytest.mark.parametrize(
     "name, rule",
     [
@@ -69,47 +94,9 @@ def test_as_on_one_device(name, place):
     ],
 )
 def test_with_the_optimizer_of_a_model(name, rule):
-    one, several = (
-        heads.make_head(name, None, place) for place in (None, CPUS[:3])
-    )
-    several.load_own_variables(heads.saved(one))
+    one, several = heads.pair(name, None, CPUS[:3])
     wanted = heads.train(one, name, rule=rule)
     assert_near(heads.train(several, name, rule=rule), wanted, 1e-12)
-
-
-FOCAL = {"focal_gamma": 2.0, "class_weights": heads.COUNTS}
-
-
-@pytest.mark.parametrize(
-    "name, options, tolerance",
-    [
-        *(
-            (
-                name,
-                {"label_smoothing": 0.1, "smoothing_prior": counts},
-                1e-13,
-            )
-            for name, counts in (
-                ("two_level", heads.COUNTS),
-                ("three", heads.TAIL_COUNTS),
-            )
-        ),
-        # Three replicas of a chain have no shard.
-        *((name, FOCAL, 1e-13) for name in ("two_level", "chain", "three")),
-        ("two_level", {"use_bias": False}, 1e-13),
-        ("three", {"use_bias": "head"}, 1e-13),
-        ("two_level", {"dtype": "mixed_bfloat16"}, 2e-2),
-        ("three", {"dtype": "mixed_bfloat16"}, 2e-2),
-    ],
-)
-def test_options(name, options, tolerance):
-    one, several = (
-        heads.make_head(name, "adagrad", place, **options)
-        for place in (None, 4)
-    )
-    several.load_own_variables(heads.saved(one))
-    wanted = heads.train(one, name, steps=9)
-    assert_near(heads.train(several, name, 4, steps=9), wanted, tolerance)
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -157,12 +144,8 @@ def test_a_gradient_of_the_head_alone():
 
 def check_steps(names, count, step_of, num_steps):
     """Several heads over replicas step as on one device."""
-    one, several = (
-        [heads.make_head(name, "sgd", place) for name in names]
-        for place in (None, count)
-    )
-    for head, other in zip(one, several, strict=True):
-        other.load_own_variables(heads.saved(head))
+    pairs = [heads.pair(name, "sgd", count) for name in names]
+    one, several = map(list, zip(*pairs, strict=True))
     on_one = heads.runner(step_of(one))
     on_replicas = heads.runner(step_of(several), count)
     batches = heads.batches("chain")
@@ -224,24 +207,3 @@ def test_penalties_of_pinned_trees():
         head(inputs, labels)
         totals.append(float(tf.add_n(head.losses)))
     assert_near(*totals, 1e-12)
-
-
-@pytest.mark.parametrize(
-    "initializer, deviation",
-    [
-        (keras.initializers.RandomNormal(stddev=0.5), 0.5 * 2**0.5),
-        # fan_avg is (2 * 202 rows + 300) / 2.
-        ("glorot_normal", (2 / (2 * 202 + 300) * 2) ** 0.5),
-    ],
-)
-def test_initial_values_of_pinned_trees(initializer, deviation):
-    """Differences of two rows, of the scale of all rows together."""
-    tree = build("pinned huffman_203")
-    plan = distribute.plan(tree, CPUS, top=8)
-    head = HierarchicalSoftmax(tree, plan=plan, kernel_initializer=initializer)
-    head.build([None, 300])
-    kernels = [head.kernel, *head.shard_kernels]
-    for i, kernel in enumerate(kernels):
-        assert np.std(kernel) == pytest.approx(deviation, rel=0.1)
-        for other in kernels[:i]:
-            assert (kernel[0].numpy() != other[0].numpy()).all()

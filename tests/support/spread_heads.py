@@ -110,6 +110,14 @@ def make_head(name, rule, place=None, seed=0, width=WIDTH, **options):
     return head
 
 
+def pair(name, rule, place, **options):
+    """A head on one device, and one at a place with the same weights."""
+    one = make_head(name, rule, None, **options)
+    other = make_head(name, rule, place, seed=1, **options)
+    other.load_own_variables(saved(one))
+    return one, other
+
+
 def parts_of(head):
     """The weights and biases of each part, the first part's first."""
     if hasattr(head, "projections"):
