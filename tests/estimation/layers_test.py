@@ -1,7 +1,6 @@
 """Every head, byte for byte against the layer that is built."""
 
 import dataclasses
-from functools import partial
 
 import keras
 import numpy as np
@@ -17,45 +16,19 @@ from tf_hsm.estimation import heads
 WIDTH, BATCH, N = 24, 40, 151
 TREE = trees.CATALOGUE["random"]()
 TAILS = {"cutoffs": [20, 60], "div_value": 2.0}
+TREES = {"tail": "two_level", **TAILS}
 PINNED = tf_hsm.Tree.balanced(N, 2).pin()
-embedding_softmax = partial(
-    layers.EmbeddingSoftmax,
-    tf_hsm.Tree.two_level(100),
-    num_embeddings=50,
-    width=WIDTH,
-)
-# name: a layer with options, the same head without a layer, of the options
+VECTORS = {"num_embeddings": 50, "width": WIDTH}
+PINNED_TAIL = {"cutoffs": [50], "tail": [tf_hsm.Tree.balanced(101, 2).pin()]}
+# A layer, the name of the same head without a layer, the arguments of both.
 LAYERS = {
-    "hierarchical": (
-        partial(layers.HierarchicalSoftmax, TREE),
-        partial(heads.head, TREE),
-    ),
-    "pinned": (
-        partial(layers.HierarchicalSoftmax, PINNED),
-        partial(heads.head, PINNED),
-    ),
-    "label tree": (
-        partial(layers.LabelTree, TREE),
-        partial(heads.head, "label_tree", TREE),
-    ),
-    "adaptive": (
-        partial(layers.AdaptiveSoftmax, N, **TAILS),
-        partial(heads.head, "adaptive", N, **TAILS),
-    ),
-    "two-level tails": (
-        partial(layers.AdaptiveSoftmax, N, tail="two_level", **TAILS),
-        partial(heads.head, "adaptive", N, tail="two_level", **TAILS),
-    ),
-    "pinned tail": (
-        partial(
-            layers.AdaptiveSoftmax,
-            200,
-            cutoffs=[50],
-            tail=[tf_hsm.Tree.balanced(150, 2, pinned=True)],
-        ),
-        None,
-    ),
-    "embeddings": (embedding_softmax, None),
+    "hierarchical": (layers.HierarchicalSoftmax, "hierarchical", TREE, {}),
+    "pinned": (layers.HierarchicalSoftmax, "hierarchical", PINNED, {}),
+    "label tree": (layers.LabelTree, "label_tree", TREE, {}),
+    "adaptive": (layers.AdaptiveSoftmax, "adaptive", N, TAILS),
+    "two-level tails": (layers.AdaptiveSoftmax, "adaptive", N, TREES),
+    "pinned tail": (layers.AdaptiveSoftmax, None, N, PINNED_TAIL),
+    "embeddings": (layers.EmbeddingSoftmax, None, TREE, VECTORS),
 }
 STOCK = {
     "sampled": lambda use_bias: layers.SampledSoftmax(
@@ -63,6 +36,11 @@ STOCK = {
     ),
     "full": lambda use_bias: keras.layers.Dense(N, use_bias=use_bias),
 }
+
+
+def make_layer(name, **options):
+    make, _, classes, known = LAYERS[name]
+    return make(classes, **known, **options)
 
 
 def split_variables(layer):
@@ -84,16 +62,19 @@ def slot_bytes(optimizer, variables):
 @pytest.mark.parametrize("rule", [None, "sgd", "rowwise_adagrad", "lazy_adam"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_variables_gradients_and_slots(name, use_bias, rule, dtype):
-    make, by_name = LAYERS[name]
     options = {"optimizer": rule, "use_bias": use_bias}
-    layer = make(**options, dtype=dtype)
+    layer = make_layer(name, **options, dtype=dtype)
     layer.build((None,) if name == "embeddings" else (None, WIDTH))
     rows, others = split_variables(layer)
     slots = slot_bytes(tf_hsm.optimizers.LazyAdam(), others)
     if rows:
         slots += sum(bytes_of(layer.optimizer.slots(v)) for v in rows)
     setting = setting_of("lazy_adam", dtype)
-    for head in [heads.of(layer), *([by_name(**options)] if by_name else [])]:
+    found = [heads.of(layer)]
+    _, by_name, classes, known = LAYERS[name]
+    if by_name is not None:
+        found.append(heads.head(by_name, classes, **known, **options))
+    for head in found:
         parts = head.parts(setting, WIDTH)
         assert total(parts, "parameter_bytes") == bytes_of([*rows, *others])
         assert total(parts, "slot_bytes") == slots
@@ -156,10 +137,10 @@ def test_a_head_on_devices(rule, shards):
 
 @pytest.mark.parametrize("bag", [(), (1,), (3,)])
 def test_the_gradient_of_embeddings_has_a_row_for_each_id(bag):
-    layer = embedding_softmax()
+    layer = make_layer("embeddings")
     rng = np.random.default_rng(0)
     ids = tf.constant(rng.integers(50, size=[BATCH, *bag]), tf.int32)
-    labels = rng.integers(100, size=BATCH)
+    labels = rng.integers(layer.num_classes, size=BATCH)
     layer(ids, labels)
     with tf.GradientTape() as tape:
         losses = layer(ids, labels)
@@ -175,7 +156,7 @@ def test_the_gradient_of_embeddings_has_a_row_for_each_id(bag):
 
 @pytest.mark.parametrize("rule", [None, "adagrad"])
 def test_bags_cost_more_than_ids(rule):
-    head = heads.of(embedding_softmax(optimizer=rule))
+    head = heads.of(make_layer("embeddings", optimizer=rule))
     (ids, tree), (bags, other) = (
         head.parts_of(shape, setting_of()) for shape in ((BATCH,), (BATCH, 5))
     )
@@ -191,7 +172,9 @@ def test_bags_cost_more_than_ids(rule):
 @pytest.mark.parametrize("rule", ["sgd", "lazy_adam"])
 def test_a_step_of_embeddings_does_what_an_optimizer_does(rule):
     plain, in_place = (
-        heads.of(embedding_softmax(optimizer=own)).parts(setting_of(rule), 0)[0]
+        heads.of(make_layer("embeddings", optimizer=own)).parts(
+            setting_of(rule), 0
+        )[0]
         for own in (None, rule)
     )
     assert in_place.forward == plain.forward
@@ -204,7 +187,7 @@ def test_a_step_of_embeddings_does_what_an_optimizer_does(rule):
 def test_several_labels_repeat_the_inputs(name):
     head = {
         "hierarchical": lambda: heads.head(TREE),
-        "adaptive": LAYERS["adaptive"][1],
+        "adaptive": lambda: heads.head("adaptive", N, **TAILS),
         "sampled": lambda: heads.head("sampled", N, num_sampled=9),
         "cut": lambda: heads.head(tf_hsm.Tree.two_level(500), shards=2),
     }[name]()
@@ -219,11 +202,10 @@ def test_several_labels_repeat_the_inputs(name):
 @pytest.mark.parametrize("name", ["adaptive", "hierarchical", "embeddings"])
 def test_class_weights_are_there_twice(name):
     """As an array of the layer, and as the tensor of a step."""
-    make, _ = LAYERS[name]
-    weights = np.linspace(0, 1, make().num_classes)
+    weights = np.linspace(0, 1, make_layer(name).num_classes)
     plain, weighted = (
         total(heads.of(layer).parts(setting_of(), 64), "constant_bytes")
-        for layer in (make(), make(class_weights=weights))
+        for layer in (make_layer(name), make_layer(name, class_weights=weights))
     )
     assert weighted - plain == 2 * weights.nbytes
 

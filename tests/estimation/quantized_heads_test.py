@@ -6,22 +6,18 @@ import pytest
 
 import tf_hsm
 from tests.support.estimates import bytes_of, stacked
+from tf_hsm import layers
 
 N = 300
+TREE = tf_hsm.Tree.two_level(N)
+TAILS = {"cutoffs": [40, 120], "div_value": 2.0, "tail": "two_level"}
+PINNED = tf_hsm.Tree.balanced(N, 2).pin()
 HEADS = {
-    "two levels": lambda: tf_hsm.layers.HierarchicalSoftmax(
-        tf_hsm.Tree.two_level(N)
-    ),
-    "no biases": lambda: tf_hsm.layers.HierarchicalSoftmax(
-        tf_hsm.Tree.flat(N), use_bias=False
-    ),
-    "pinned": lambda: tf_hsm.layers.HierarchicalSoftmax(
-        tf_hsm.Tree.balanced(N, 2).pin()
-    ),
-    "label tree": lambda: tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(N)),
-    "adaptive": lambda: tf_hsm.layers.AdaptiveSoftmax(
-        N, cutoffs=[40, 120], div_value=2.0, tail="two_level"
-    ),
+    "two levels": (layers.HierarchicalSoftmax, TREE, {}),
+    "no biases": (layers.HierarchicalSoftmax, TREE, {"use_bias": False}),
+    "pinned": (layers.HierarchicalSoftmax, PINNED, {}),
+    "label tree": (layers.LabelTree, TREE, {}),
+    "adaptive": (layers.AdaptiveSoftmax, N, TAILS),
 }
 
 
@@ -30,7 +26,8 @@ HEADS = {
 @pytest.mark.parametrize("width", [9, 64, 131])
 def test_bytes_are_the_bytes_of_the_variables(mode, name, width):
     """Keras quantizes the Dense layer before the head too."""
-    head = HEADS[name]()
+    make, classes, options = HEADS[name]
+    head = make(classes, **options)
     model = stacked((8,), keras.layers.Dense(width), head)
     model.compile("adam", loss=head.loss)
     model.quantize(mode)
@@ -47,9 +44,7 @@ def test_bytes_are_the_bytes_of_the_variables(mode, name, width):
 
 
 def test_embeddings_stay_floats():
-    head = tf_hsm.layers.EmbeddingSoftmax(
-        tf_hsm.Tree.two_level(N), num_embeddings=20, width=17
-    )
+    head = layers.EmbeddingSoftmax(TREE, num_embeddings=20, width=17)
     head(np.arange(3))
     head.quantize("int8")
     found = tf_hsm.estimate(None, head, batch=3)
@@ -61,9 +56,7 @@ def test_embeddings_stay_floats():
     ("mode", "row_bytes"),
     [("int8", 65 + 4 + 4), ("int4", 33 + 2 * 4 + 4)],
 )
-@pytest.mark.parametrize(
-    "make", [tf_hsm.layers.HierarchicalSoftmax, tf_hsm.layers.LabelTree]
-)
+@pytest.mark.parametrize("make", [layers.HierarchicalSoftmax, layers.LabelTree])
 def test_an_answer_reads_the_rows_on_a_path(mode, row_bytes, make):
     """A path has 2 of the 5 groups of 4 rows."""
     head = make(tf_hsm.Tree.balanced(16, 4))
@@ -79,16 +72,12 @@ def test_an_answer_reads_the_rows_on_a_path(mode, row_bytes, make):
 
 def test_a_layer_without_variables():
     """Nothing is made: a policy of types says how the weights will lie."""
-    head = tf_hsm.layers.HierarchicalSoftmax(
-        tf_hsm.Tree.two_level(N), dtype="int4/64_from_float32"
-    )
+    head = layers.HierarchicalSoftmax(TREE, dtype="int4/64_from_float32")
     found = tf_hsm.estimate(None, head, width=65, batch=3).parameter_bytes
     assert not head.variables
     head.build([None, 65])
     assert found == bytes_of(head.variables)
-    head = tf_hsm.layers.HierarchicalSoftmax(
-        head.tree, dtype="float8_from_float32"
-    )
+    head = layers.HierarchicalSoftmax(TREE, dtype="float8_from_float32")
     with pytest.raises(ValueError, match="no quantized weights for"):
         tf_hsm.estimate(None, head, width=65, batch=3)
 
@@ -97,18 +86,15 @@ def test_a_layer_without_variables():
 @pytest.mark.parametrize("count", [1, 3])
 def test_bytes_of_a_device(mode, count):
     """The top, and the codes of the fullest shard, made or not."""
-    tree = tf_hsm.Tree.two_level(N)
-    plan = tf_hsm.distribute.plan(tree, ["CPU:0"] * count)
-    head = tf_hsm.layers.HierarchicalSoftmax(tree, plan=plan)
+    plan = tf_hsm.distribute.plan(TREE, ["CPU:0"] * count)
+    head = layers.HierarchicalSoftmax(TREE, plan=plan)
     head.build([None, 65])
     head.quantize(mode)
     top, *shards = [
         bytes_of(part.variables()) for part in head._head.tree_heads()
     ]
     assert top + sum(shards) == bytes_of(head.variables)
-    alone = tf_hsm.layers.HierarchicalSoftmax(
-        tree, plan=plan, dtype=head.dtype_policy
-    )
+    alone = layers.HierarchicalSoftmax(TREE, plan=plan, dtype=head.dtype_policy)
     for layer in (head, alone):
         found = tf_hsm.estimate(None, layer, width=65, batch=3)
         parts = [part.parameter_bytes for part in found.parts]
@@ -119,13 +105,12 @@ def test_bytes_of_a_device(mode, count):
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_a_forward_has_half_of_the_round_trip(mode):
     """The network of a float head that trains nothing takes as long."""
-    tree = tf_hsm.Tree.two_level(N)
-    plan = tf_hsm.distribute.plan(tree, ["CPU:0"] * 3)
+    plan = tf_hsm.distribute.plan(TREE, ["CPU:0"] * 3)
     policies = None, f"{mode if mode == 'int8' else 'int4/64'}_from_float32"
     alone, quantized = (
         tf_hsm.estimate(
             None,
-            tf_hsm.layers.HierarchicalSoftmax(tree, plan=plan, dtype=policy),
+            layers.HierarchicalSoftmax(TREE, plan=plan, dtype=policy),
             width=65,
             batch=3,
             optimizer=None,

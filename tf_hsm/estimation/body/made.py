@@ -48,7 +48,13 @@ def width_unit(found):
 
 
 def of_text(text, length, vocabulary):
-    """Returns the `Body` of a text, for sequences of `length` of such words."""
+    """Returns the `Body` of a text, for sequences of `length` words.
+
+    Args:
+      text: as `match_text` takes it.
+      length: of a sequence.
+      vocabulary: rows of an embedding before the layers; None: none.
+    """
     kind, *numbers = match_text(text).groups()
     layers, width, heads = (number and int(number) for number in numbers)
     if kind == "transformer":
