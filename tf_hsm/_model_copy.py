@@ -5,7 +5,7 @@ import tempfile
 
 import keras
 
-from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.head_layer import HeadLayer, heads_of
 from tf_hsm.runtime import (
     kept_rows,
     model_calls,
@@ -38,8 +38,9 @@ def head_of(model, head, verb):
             f"not built; put what head.{verb} returns in the place of its head "
             "yourself"
         )
-    layers = private_keras.layers_of(model) if head is None else [head]
-    heads = [x for x in layers if isinstance(x, HeadLayer)]
+    heads = heads_of(model)
+    if head is not None:
+        heads = [head] if isinstance(head, HeadLayer) else []
     if not heads:
         raise ValueError(f"{model.name} has no head of tf_hsm.layers")
     if len(heads) > 1:

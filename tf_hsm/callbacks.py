@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.layers import regrouped_layer
-from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.head_layer import heads_of
 from tf_hsm.optimizers import in_place_rules
 from tf_hsm.runtime import model_calls, private_keras
 
@@ -137,7 +137,7 @@ class RegroupClasses(keras.callbacks.Callback):
         return int(optimizer.iterations)
 
     def _find_head(self):
-        heads = _heads_of(self.model)
+        heads = heads_of(self.model)
         if self._given_head is not None:
             heads = [x for x in heads if x is self._given_head]
         if len(heads) != 1:
@@ -225,7 +225,7 @@ class RegroupClasses(keras.callbacks.Callback):
         @tf.function(reduce_retracing=True)
         def hidden(x):
             found = body(x)
-            hidden = regrouped_layer.hidden_of(self._head, found)
+            hidden = self._head._hidden(found)
             hidden = tf.cast(hidden, self._head.loss_dtype)
             return hidden, private_keras.mask_of(found)
 
@@ -251,7 +251,7 @@ def _let_weights_keep_their_trees(model):
 
     Keras' callbacks keep what `model.get_weights()` has returned.
     """
-    heads = [head for head in _heads_of(model) if hasattr(head, "tree")]
+    heads = [head for head in heads_of(model) if hasattr(head, "tree")]
 
     def get_weights():
         found = _WeightsOfTrees(type(model).get_weights(model))
@@ -267,11 +267,6 @@ def _let_weights_keep_their_trees(model):
         type(model).set_weights(model, weights)
 
     model.get_weights, model.set_weights = get_weights, set_weights
-
-
-def _heads_of(model):
-    layers = private_keras.layers_of(model)
-    return [layer for layer in layers if isinstance(layer, HeadLayer)]
 
 
 class _Seen:
@@ -369,7 +364,7 @@ class FollowLearningRate(keras.callbacks.Callback):
         del logs
         heads = self._given_heads
         if heads is None:
-            heads = _heads_of(self.model)
+            heads = heads_of(self.model)
             heads = [head for head in heads if head.optimizer is not None]
         if not heads or any(head.optimizer is None for head in heads):
             raise ValueError(

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tf_hsm._head_reference import check_hidden
 from tf_hsm.layers import LabelTree
-from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.runtime import private_keras, tree_tensors
+from tf_hsm.layers.head_layer import HeadLayer, heads_of
+from tf_hsm.runtime import tree_tensors
 from tf_hsm.runtime.library import op_library_path
 
 __all__ = ["export", "op_library_path"]
@@ -152,8 +152,7 @@ def _head_of(model, head):
                 f"{type(head).__name__}"
             )
         return head
-    layers = private_keras.layers_of(model)
-    heads = [layer for layer in layers if isinstance(layer, HeadLayer)]
+    heads = heads_of(model)
     if len(heads) != 1:
         names = ", ".join(one.name for one in heads) or "none"
         raise ValueError(

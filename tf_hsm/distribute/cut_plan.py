@@ -12,9 +12,9 @@ from tf_hsm.distribute.below import SubtreeLoads, below_groups, below_units
 from tf_hsm.distribute.cut import cut
 from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
 from tf_hsm.distribute.plan_devices import (
-    REPLICAS,
     check_devices,
     devices_of_replicas,
+    is_replicas,
 )
 from tf_hsm.distribute.plan_layout import PlanLayout, Shard
 from tf_hsm.distribute.plan_report import report
@@ -74,7 +74,7 @@ class Plan(Immutable):
         """
         check_one_tree(tree)
         step = Step() if step is None else step
-        if isinstance(devices, str) and devices == REPLICAS:
+        if is_replicas(devices):
             devices = devices_of_replicas()
             step = dataclasses.replace(step, on_replicas=True)
         own = self.__dict__
@@ -126,7 +126,9 @@ class Plan(Immutable):
         Args:
           shard: one of `shards`; None: the top.
         """
-        return self.layout.weight_rows_of(shard)
+        layout = self.layout
+        rows = layout.top_rows if shard is None else layout.rows_of(shard)
+        return rows[::2] // 2 if self.tree.pinned else rows
 
     def get_config(self) -> dict:
         """Returns all but the tree as a dict that JSON can hold."""

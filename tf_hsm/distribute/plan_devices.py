@@ -16,6 +16,11 @@ _STRATEGIES = (
 )
 
 
+def is_replicas(devices):
+    """Whether an argument `devices` asks for a shard on each replica."""
+    return isinstance(devices, str) and devices == REPLICAS
+
+
 def check_devices(devices):
     """Returns a tuple of names; where only their number is given, made up.
 

@@ -10,6 +10,7 @@ from tf_hsm.distribute.cut import intervals
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays, groups_below, groups_of, ranges
 from tf_hsm.tree.forest import Forest
+from tf_hsm.tree.group_arrays import read_only
 from tf_hsm.tree.immutable import Immutable
 
 
@@ -62,14 +63,14 @@ class PlanLayout(Immutable):
         own = self.__dict__
         own["tree"] = tree
         own["devices"] = devices
-        own["unit_rows"] = _read_only(np.array(unit_rows, np.int64))
+        own["unit_rows"] = read_only(np.array(unit_rows, np.int64))
         own["unit_loads"] = unit_loads.map(
-            lambda x: _read_only(np.array(x, np.float64))
+            lambda x: read_only(np.array(x, np.float64))
         )
         self._check_units()
         if first_units is None:
             first_units = self._spread()
-        own["first_units"] = _read_only(np.array(first_units, np.int64))
+        own["first_units"] = read_only(np.array(first_units, np.int64))
         self._check_first_units()
 
     @property
@@ -85,7 +86,7 @@ class PlanLayout(Immutable):
     @functools.cached_property
     def unit_num_rows(self) -> np.ndarray:
         """`[U]`, the rows below each unit."""
-        return _read_only(
+        return read_only(
             self._below_units(np.diff(self.tree.group_offsets)).astype(np.int64)
         )
 
@@ -102,7 +103,7 @@ class PlanLayout(Immutable):
             if ((units[begin:end] >= 0) & (inherited >= 0)).any():
                 raise ValueError("unit_rows has a row below another one")
             np.maximum(units[begin:end], inherited, out=units[begin:end])
-        return _read_only(units)
+        return read_only(units)
 
     @functools.cached_property
     def top(self) -> Tree:
@@ -121,14 +122,14 @@ class PlanLayout(Immutable):
     @functools.cached_property
     def top_rows(self) -> np.ndarray:
         """`[rows of the top]`, the row of the tree of each row of the top."""
-        return _read_only(self._rows_of(np.flatnonzero(self.group_units < 0)))
+        return read_only(self._rows_of(np.flatnonzero(self.group_units < 0)))
 
     @functools.cached_property
     def unit_places(self) -> np.ndarray:
         """`[U + 1]`, the first place of the classes below each unit, and N."""
         # A group has a class for each row that is above no group.
         sizes = self.unit_num_rows - self._unit_num_groups + 1
-        return _read_only(_ends(sizes))
+        return read_only(_ends(sizes))
 
     @functools.cached_property
     def class_places(self) -> np.ndarray:
@@ -142,19 +143,19 @@ class PlanLayout(Immutable):
         first_ranks = np.empty(self.num_units, np.int64)
         first_ranks[by_rank[starts]] = starts
         shifts = self.unit_places[:-1] - first_ranks
-        return _read_only(ranks + shifts[class_units])
+        return read_only(ranks + shifts[class_units])
 
     @functools.cached_property
     def place_classes(self) -> np.ndarray:
         """`[N]`, the class at each place."""
         classes = np.empty(self.tree.num_classes, np.int64)
         classes[self.class_places] = np.arange(self.tree.num_classes)
-        return _read_only(classes)
+        return read_only(classes)
 
     @functools.cached_property
     def row_order(self) -> np.ndarray:
         """`[rows below the top]`, rows of the tree, in the plan's order."""
-        return _read_only(self._rows_of(self._group_order))
+        return read_only(self._rows_of(self._group_order))
 
     @functools.cached_property
     def row_places(self) -> np.ndarray:
@@ -162,7 +163,7 @@ class PlanLayout(Immutable):
         order = np.concatenate([self.top_rows, self.row_order])
         places = np.empty(order.size, np.int64)
         places[order] = np.arange(order.size)
-        return _read_only(places)
+        return read_only(places)
 
     @functools.cached_property
     def shards(self) -> tuple[Shard, ...]:
@@ -194,11 +195,6 @@ class PlanLayout(Immutable):
         """`[shard.num_rows]`, the row of the tree of each row of a shard."""
         first = shard.first_row
         return self.row_order[first : first + shard.num_rows]
-
-    def weight_rows_of(self, shard=None) -> np.ndarray:
-        """See `Plan.weight_rows_of`."""
-        rows = self.top_rows if shard is None else self.rows_of(shard)
-        return rows[::2] // 2 if self.tree.pinned else rows
 
     @functools.cached_property
     def forests(self) -> tuple[Forest | None, ...]:
@@ -322,8 +318,3 @@ class PlanLayout(Immutable):
 
 def _ends(sizes):
     return np.concatenate([[0], np.cumsum(sizes)])
-
-
-def _read_only(array):
-    array.flags.writeable = False
-    return array

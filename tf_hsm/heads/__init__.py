@@ -3,5 +3,5 @@
 Every head has the methods of `tf_hsm.heads.head.Head`. `TreeHead` is the
 hierarchical softmax over one tree. The other heads are made of it: a
 `ShardedHead` of a top and of one `TreeHead` for each device, a `ClusterHead` of
-a shortlist and tails, a `BagHead` of a table of embeddings and a `TreeHead`.
+a shortlist and tails.
 """

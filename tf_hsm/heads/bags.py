@@ -1,11 +1,10 @@
-"""Ids, bags of ids, and a head whose inputs are their embeddings."""
+"""Ids and bags of ids, and the vectors of their embeddings."""
 
 import dataclasses
 import typing
 
 import tensorflow as tf
 
-from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.runtime import arguments, gradients, label_sets
 
 
@@ -57,91 +56,6 @@ class Bags:
         if combiner == "sum":
             return sums
         return tf.math.divide_no_nan(sums, totals)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class BagHead:
-    """A table of embeddings, whose rows are the inputs of a `TreeHead`.
-
-    Its answers take ids, bags of ids, or vectors: see `hidden`. Its losses take
-    vectors, whose gradient, and whose step in place, belongs to `hidden`.
-
-    Attributes:
-      table: a variable `[count, width]`.
-      head: the `TreeHead`.
-      combiner: how the embeddings of a bag become an input: "mean" or "sum".
-      padding_id: an id that `read` leaves out, or None.
-      dtype: of sums of embeddings.
-    """
-
-    table: typing.Any
-    head: TreeHead
-    combiner: str
-    padding_id: int | None
-    dtype: str
-
-    @property
-    def num_classes(self):
-        """N, the number of classes."""
-        return self.head.num_classes
-
-    def hidden(self, inputs, look_up=None):
-        """Returns the vectors `[B, width]` of ids or bags.
-
-        Floats `[B, width]` are such vectors already, and are returned.
-
-        Args:
-          inputs: ids or bags, see `read`; or floats `[B, width]`.
-          look_up: see `Bags.combined`.
-        """
-        if are_vectors(inputs, self.table.shape[1]):
-            return inputs
-        bags = read(inputs, self.table.shape[0], self.padding_id)
-        return bags.combined(self.table, self.combiner, self.dtype, look_up)
-
-    def losses(self, batch):
-        """See `tf_hsm.heads.head.Head`; inputs are vectors."""
-        return self.head.losses(batch)
-
-    def prior(self, counts):
-        """See `tf_hsm.heads.head.Head`."""
-        return self.head.prior(counts)
-
-    def log_probs(self, inputs, **options):
-        """See `TreeHead.log_probs`."""
-        return self.head.log_probs(self.hidden(inputs), **options)
-
-    def log_prob(self, classes, inputs, **options):
-        """See `TreeHead.log_prob`."""
-        return self.head.log_prob(classes, self.hidden(inputs), **options)
-
-    def top_k(self, inputs, k, **options):
-        """See `TreeHead.top_k`."""
-        return self.head.top_k(self.hidden(inputs), k, **options)
-
-    def best_class(self, inputs):
-        """See `TreeHead.best_class`."""
-        return self.head.best_class(self.hidden(inputs))
-
-    def sample(self, inputs, num_samples, **options):
-        """See `TreeHead.sample`."""
-        return self.head.sample(self.hidden(inputs), num_samples, **options)
-
-    def with_tree(self, tree):
-        """Returns a head with the same variables for a tree of this shape."""
-        return dataclasses.replace(self, head=self.head.with_tree(tree))
-
-    def tree_heads(self):
-        """See `tf_hsm.heads.head.Head`."""
-        return [self.head]
-
-    def variables(self):
-        """Returns the weights, the biases if any, and the embeddings."""
-        return [*self.head.variables(), self.table]
-
-    def on_one_device(self):
-        """Returns this head, whose rows are on one device."""
-        return self
 
 
 def are_vectors(inputs, width):

@@ -11,8 +11,10 @@ from tf_hsm.heads.part_calls import check_here
 from tf_hsm.heads.parts import Part
 from tf_hsm.heads.tree_head import RowShares, TreeHead
 from tf_hsm.ops.top_k import TopK
+from tf_hsm.partition import routing
 from tf_hsm.partition.frequency_clusters import FrequencyClusters
 from tf_hsm.runtime import arguments
+from tf_hsm.runtime.tree_tensors import path_tensors
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -111,6 +113,41 @@ class ClusterHead(HeadOfParts):
         """See `HeadOfParts`: returns ranks."""
         return tf.where(classes < 0, classes, part.places.start + classes)
 
+    def vectors(self, classes, look_up):
+        """Returns the vectors `[..., width]` of classes `[...]`.
+
+        The vector of a class is its row: in the shortlist as it is; in a tail,
+        which is narrower, multiplied by the transposed projection (Baevski and
+        Auli, 2019: Adaptive Input Representations for Neural Language
+        Modeling). Only the rows of the given classes are read.
+
+        Args:
+          classes: integers.
+          look_up: a function from a variable and `rows [B]` to these rows.
+
+        Raises:
+          tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
+          TypeError: classes are not integers.
+        """
+        classes = arguments.integers(classes, "classes")
+        flat = tf.reshape(classes, [-1])
+        ranks = self.clusters.ranks(flat, "classes")
+        tails = self.clusters.tails(ranks)
+        kernel = self.shortlist.weights
+        dtype = arguments.accumulator(self.dtype)
+        width = kernel.shape[1]
+        result = tf.zeros([tf.size(flat), width], dtype)
+        routes = routing.routes(tails, 1 + len(self.parts), first=-1)
+        for tail, route in zip([None, *self.parts], routes, strict=True):
+            own = route.take(ranks)
+            if tail is None:
+                found = tf.cast(look_up(kernel, own), dtype)
+            else:
+                own -= tail.places.start
+                found = _tail_vectors(tail, own, look_up, dtype)
+            result = route.add(result, found)
+        return tf.reshape(result, tf.concat([tf.shape(classes), [width]], 0))
+
     def tree_heads(self):
         """See `tf_hsm.heads.head.Head`: the shortlist's, then the tails'."""
         return [self.shortlist, *(tail.head for tail in self.parts)]
@@ -124,3 +161,18 @@ class ClusterHead(HeadOfParts):
         check_here(self.tree_heads())
         tails = [dataclasses.replace(tail, device=None) for tail in self.parts]
         return dataclasses.replace(self, parts=tuple(tails), owners=None)
+
+
+def _tail_vectors(tail, classes, look_up, dtype):
+    """The vectors `[B, width]` of classes `[B]` of a tail."""
+    class_rows = path_tensors(tail.head.tree).class_rows
+    rows = look_up(tail.head.weights, tf.gather(class_rows, classes))
+    with tf.device(tail.device):
+        rows = tf.cast(rows, dtype)
+        if tail.projection is None:
+            return rows
+        return tf.matmul(
+            rows,
+            tf.cast(arguments.parameter(tail.projection), dtype),
+            transpose_b=True,
+        )

@@ -40,7 +40,7 @@ class Batch:
 
     Attributes:
       labels: `[...]`, integers; `[..., M]` for a label tree.
-      inputs: `[..., width]`; ids or `Bags` for a head with embeddings.
+      inputs: `[..., width]`.
       ignored: a list of labels that stand for no class; their loss is 0.
       path: the `PathOptions`.
       training: whether a tape records or will, so that a `SampledHead` looks at

@@ -16,7 +16,7 @@ from tf_hsm.ops.loss import hierarchical_softmax_loss, loss_outputs
 from tf_hsm.ops.sample import hierarchical_softmax_sample
 from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
-from tf_hsm.runtime import arguments, quantized_rows
+from tf_hsm.runtime import arguments, gradients, quantized_rows
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import device_array
 from tf_hsm.tree import Forest, Tree
@@ -337,3 +337,24 @@ class TreeHead(HeadOfTree):
     def with_tree(self, tree):
         """Returns a head with the same variables for a tree of this shape."""
         return dataclasses.replace(self, tree=tree)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TiedHead(TreeHead):
+    """A `TreeHead` of one group, whose weights have a dense gradient.
+
+    The embedding's gradient has slices of the rows that it looks up. A tape
+    joins slices of two uses without the sum of repeated rows, which Keras'
+    optimizers then square one by one. It adds slices to a dense gradient.
+    """
+
+    def losses(self, batch):
+        """See `tf_hsm.heads.head.Head`."""
+        weights = gradients.of_all_rows(self.weights)
+        head = TreeHead(
+            weights,
+            self.biases,
+            self.tree,
+            logit_soft_cap=self.logit_soft_cap,
+        )
+        return head.losses(batch)

@@ -10,9 +10,12 @@ from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import grown_layer, tied_rows
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import of_number
 from tf_hsm.layers.layer_arguments import documented, width_of
 from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.tail_places import TailPlaces
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
 from tf_hsm.runtime import quantized_rows, row_parts
@@ -179,16 +182,14 @@ class AdaptiveSoftmax(HeadLayer):
                 class_weights=class_weights,
                 focal_gamma=focal_gamma,
             ),
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            optimizer=optimizer,
-            stochastic_rounding=stochastic_rounding,
-            seed=seed,
+            RowSpec(use_bias, kernel_initializer, bias_initializer),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            InPlace(optimizer, stochastic_rounding, seed),
             **kwargs,
         )
         self._places = TailPlaces(self, devices, optimizer)
@@ -204,7 +205,7 @@ class AdaptiveSoftmax(HeadLayer):
 
     def _make_head(self, width):
         self.spec.choose(width)
-        self._saved.check()
+        self._row_order.check()
         self._places.check(self)
         widths = self.spec.widths_for(width, len(self.cutoffs))
         counts = [None] * len(widths)

@@ -1,7 +1,6 @@
 """The parts of a head layer, its answers, and its contents in files."""
 
 import contextlib
-import dataclasses
 import inspect
 
 import keras
@@ -11,10 +10,7 @@ from tf_hsm._head_reference import note_made
 from tf_hsm.layers import quantized, tied_embedding
 from tf_hsm.layers.class_arrays import unpacked
 from tf_hsm.layers.head_answer import in_functional_models
-from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.layer_arguments import width_of
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.saved_rows import SavedRows
 from tf_hsm.runtime import private_keras, private_saving, private_tensorflow
 from tf_hsm.tree import Tree
@@ -46,12 +42,6 @@ def option(owner, name):
     )
 
 
-def _made_of(options, kind):
-    """Returns a `kind`, a dataclass, and removes its fields from options."""
-    names = [field.name for field in dataclasses.fields(kind) if field.init]
-    return kind(**{n: options.pop(n) for n in names if n in options})
-
-
 class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
     """A Keras layer that holds a head and passes it questions.
 
@@ -70,9 +60,11 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
     Args:
       trees: returns the trees whose order the rows follow: see `SavedRows`.
       objective: an `Objective`, or a `LabelSetObjective`.
+      rows: the `RowSpec`.
+      row_options: the `RowOptions`.
+      in_place: an `InPlace`.
       cuts: arrays that say where a plan cuts the tree.
-      **kwargs: the fields of `RowSpec`, `RowOptions` and `InPlace`; and as for
-        every Keras layer.
+      **kwargs: as for every Keras layer.
     """
 
     ignore_class = option("objective", "ignore_class")
@@ -106,16 +98,15 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         doc="The type of losses and log-probabilities.",
     )
 
-    def __init__(self, trees, objective, /, cuts=(), **kwargs):
+    def __init__(
+        self, trees, objective, rows, row_options, in_place, cuts=(), **kwargs
+    ):
         for name in self._unsupported:
             if name in kwargs:
                 raise ValueError(
                     f"{name} is not possible for {type(self).__name__}; leave "
                     "it out"
                 )
-        rows, row_options, in_place = (
-            _made_of(kwargs, kind) for kind in (RowSpec, RowOptions, InPlace)
-        )
         super().__init__(**kwargs)
         self._saved = SavedRows(self, trees, cuts)
         # Keras tracks attributes for tf.train.Checkpoint.
@@ -140,7 +131,7 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         del labels_shape
         quantized.check_policy(self)
         width = self._width_of(inputs_shape)
-        self._saved.check()
+        self._row_order.check()
         self.hidden_width = width
         self._head = self._make_head(width)
         self.in_place.make_anchor(self)
@@ -171,8 +162,8 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         """
         return self._ask(
             "log_prob",
-            classes,
             inputs,
+            classes=classes,
             nodes=nodes,
             allowed=allowed,
             renormalize=renormalize,
@@ -199,7 +190,7 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         return self._ask(
             "top_k",
             inputs,
-            k,
+            k=k,
             threshold=threshold,
             beam_width=beam_width,
             return_pruned=return_pruned,
@@ -228,7 +219,7 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         return self._ask(
             "sample",
             inputs,
-            num_samples,
+            num_samples=num_samples,
             seed=seed,
             temperature=temperature,
             top_k=top_k,
@@ -253,7 +244,7 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         return self._ask("best_class", inputs)
 
     @private_tensorflow.allow_infinities
-    def _ask(self, method, *arguments, **options):
+    def _ask(self, method, inputs, **options):
         """Asks the head, which may not know every option.
 
         Raises:
@@ -273,7 +264,11 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
             unknown = given.keys() - {p.name for p in known}
             if unknown:
                 raise ValueError(self._refusal(min(unknown)))
-        return function(*arguments, **given)
+        return function(inputs=self._hidden(inputs), **given)
+
+    def _hidden(self, inputs):
+        """Returns the inputs `[..., width]` of the head for those of a user."""
+        return inputs
 
     def _refusal(self, what):
         text = f"{self.name}: {what} is not possible for {type(self).__name__}"

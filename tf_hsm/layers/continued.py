@@ -1,6 +1,6 @@
 """Layers that continue the rows of an earlier layer, with another tree."""
 
-from tf_hsm.heads.tied import TiedHead
+from tf_hsm.heads.tree_head import TiedHead
 from tf_hsm.layers import quantized
 from tf_hsm.runtime import kept_rows
 

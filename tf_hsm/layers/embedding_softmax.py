@@ -9,6 +9,7 @@ from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.layers import grown_layer, in_place, pruned_layer
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import by_blocks
 from tf_hsm.layers.labels import as_label
 from tf_hsm.layers.layer_arguments import (
@@ -16,6 +17,8 @@ from tf_hsm.layers.layer_arguments import (
     starting_counts,
 )
 from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.tree.tree import check_one_tree
 
@@ -151,16 +154,14 @@ class EmbeddingSoftmax(HeadLayer):
                 ),
                 focal_gamma=focal_gamma,
             ),
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            optimizer=optimizer,
-            stochastic_rounding=stochastic_rounding,
-            seed=seed,
+            RowSpec(use_bias, kernel_initializer, bias_initializer),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            InPlace(optimizer, stochastic_rounding, seed),
             **kwargs,
         )
         self.tree = tree
@@ -202,16 +203,14 @@ class EmbeddingSoftmax(HeadLayer):
             self.kernel, self.bias = self.rows.make(
                 self, self.tree, width, prior
             )
-        head = bags.BagHead(
-            self.embeddings,
-            TreeHead(self.kernel, self.bias, self.tree),
-            self.combiner,
-            self.padding_id,
-            self.loss_dtype,
-        )
-        for variable in head.variables():
+        head = TreeHead(self.kernel, self.bias, self.tree)
+        for variable in (*head.variables(), self.embeddings):
             row_parts.place(variable, device)
         return head
+
+    def row_variables(self):
+        """Returns the weights, the biases if any, and the embeddings."""
+        return [*super().row_variables(), self.embeddings]
 
     def call(self, inputs, labels=None, sample_weight=None, inputs_mask=None):
         """Returns the vectors of ids or bags or, with labels, their losses.
@@ -276,11 +275,25 @@ class EmbeddingSoftmax(HeadLayer):
         """Returns the vectors of ids, float32 where rows have 16 bits."""
         self._check_built()
         step = self.in_place.step(self)
-        vectors = self._head.hidden(inputs, step and step.gather)
+        vectors = self._hidden(inputs, step and step.gather)
         if step is not None or bags.are_vectors(inputs, self.width):
             return vectors
         return self.in_place.without_gradient(
             self, vectors, "these vectors", in_place.NO_TAPE
+        )
+
+    def _hidden(self, inputs, look_up=None):
+        """Returns the vectors `[batch, width]` of ids or bags, or vectors.
+
+        Args:
+          inputs: see the class; or vectors, which are returned as they are.
+          look_up: see `Bags.combined`.
+        """
+        if bags.are_vectors(inputs, self.width):
+            return inputs
+        found = bags.read(inputs, self.num_embeddings, self.padding_id)
+        return found.combined(
+            self.embeddings, self.combiner, self.loss_dtype, look_up
         )
 
     def grow(self, tree, counts=None, *, like=None):

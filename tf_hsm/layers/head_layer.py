@@ -82,9 +82,7 @@ class HeadLayer(AnsweringLayer):
         self._called_in = private_tensorflow.traced_function()
         if not getattr(caller, "compiled", False):
             return
-        layers = private_keras.layers_of(caller)
-        heads = [layer for layer in layers if isinstance(layer, HeadLayer)]
-        _compiled_model.check(caller, self, heads)
+        _compiled_model.check(caller, self, heads_of(caller))
         if private_tensorflow.has_tape():
             _compiled_model.warn(caller, self)
             if self.optimizer is not None:
@@ -300,3 +298,9 @@ class HeadLayer(AnsweringLayer):
         spans = tf.gather(row_spans, rows)
         ranks = tf.gather(class_ranks, classes)
         return (ranks >= spans[..., 0]) & (ranks < spans[..., 1])
+
+
+def heads_of(model):
+    """Returns the heads among the layers of a model, also within others."""
+    layers = private_keras.layers_of(model)
+    return [layer for layer in layers if isinstance(layer, HeadLayer)]

@@ -3,23 +3,24 @@
 import keras
 
 from tf_hsm import distribute
-from tf_hsm.distribute.plan_devices import replicas_here
+from tf_hsm.distribute.plan_devices import (
+    REPLICAS,
+    is_replicas,
+    replicas_here,
+)
 from tf_hsm.heads.sharded import ShardedHead
-from tf_hsm.heads.tied import TiedHead
-from tf_hsm.heads.tree_head import TreeHead
+from tf_hsm.heads.tree_head import TiedHead, TreeHead
 from tf_hsm.layers import grown_layer, pruned_layer, tied_embedding
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.layer_arguments import (
     documented,
     starting_counts,
 )
 from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.replicated import (
-    REPLICAS,
-    check_optimizer,
-    check_replicas,
-    is_replicas,
-)
+from tf_hsm.layers.replicated import check_optimizer, check_replicas
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
@@ -202,16 +203,14 @@ class HierarchicalSoftmax(HeadLayer):
                 focal_gamma=focal_gamma,
                 z_loss=z_loss,
             ),
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            optimizer=optimizer,
-            stochastic_rounding=stochastic_rounding,
-            seed=seed,
+            RowSpec(use_bias, kernel_initializer, bias_initializer),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            InPlace(optimizer, stochastic_rounding, seed),
             cuts=[plan.layout.unit_rows, plan.layout.first_units]
             if plan
             else [],

@@ -5,11 +5,14 @@ import keras
 from tf_hsm.heads.label_tree_head import LabelTreeHead
 from tf_hsm.layers import grown_layer, pruned_layer
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.label_set_objective import LabelSetObjective
 from tf_hsm.layers.layer_arguments import (
     check_label_counts,
     documented,
 )
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.start_values import LabelTreeStart
 from tf_hsm.tree.check import check_not_pinned
 from tf_hsm.tree.tree import check_one_tree
@@ -91,16 +94,14 @@ class LabelTree(HeadLayer):
         super().__init__(
             lambda: [tree],
             LabelSetObjective(tree.num_classes, ignore_class),
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            optimizer=optimizer,
-            stochastic_rounding=stochastic_rounding,
-            seed=seed,
+            RowSpec(use_bias, kernel_initializer, bias_initializer),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            InPlace(optimizer, stochastic_rounding, seed),
             **kwargs,
         )
         self.objective.name = self.name

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.runtime import arguments, label_sets
+from tf_hsm.runtime import arguments
 
 
 def loss_dtype(head):
@@ -20,9 +20,11 @@ def split_weights(sample_weight, labels):
         sample_weight = tf.convert_to_tensor(sample_weight)
     if not isinstance(labels, tf.RaggedTensor):
         labels = arguments.dense("labels", labels)
-    if label_sets.are_weights_of(sample_weight, labels):
-        return None, sample_weight
-    return sample_weight, None
+    # For an input, a weight `[..., 1]` will do.
+    are_of_labels = sample_weight.shape.rank == labels.shape.rank and (
+        sample_weight.shape[-1] != 1 or labels.shape[-1] == 1
+    )
+    return (None, sample_weight) if are_of_labels else (sample_weight, None)
 
 
 def as_label(name, value):

@@ -11,7 +11,6 @@ import keras
 import tensorflow as tf
 
 from tf_hsm.heads import part_calls
-from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.cluster_head import ClusterHead
 from tf_hsm.heads.label_tree_head import LabelTreeHead
 from tf_hsm.heads.parts import Part
@@ -23,7 +22,7 @@ from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.replicas import copies_of, strategy_of
 
 _POLICIES = {"int8": "int8", "int4": f"int4/{quantized_rows.BLOCK}"}
-_HEADS = (TreeHead, LabelTreeHead, BagHead, ClusterHead, ShardedHead)
+_HEADS = (TreeHead, LabelTreeHead, ClusterHead, ShardedHead)
 _PARTS = (*_HEADS, Part)
 
 
@@ -208,7 +207,7 @@ def _refusal(layer, mode):
         return f"a {type(layer).__name__}"
     if layer.variable_dtype != "float32":
         return f"variables of {layer.variable_dtype}; they must be float32"
-    if not all(map(_is_on_cpu, head.variables())):
+    if not all(map(_is_on_cpu, layer.row_variables())):
         return (
             'variables that are not on "CPU:0"; make the layer there, or with '
             "devices that are CPUs"

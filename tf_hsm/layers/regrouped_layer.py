@@ -3,10 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.sharded import ShardedHead
-from tf_hsm.heads.tied import TiedHead
-from tf_hsm.heads.tree_head import TreeHead
+from tf_hsm.heads.tree_head import TiedHead, TreeHead
 from tf_hsm.layers import quantized, regrouped_rows
 from tf_hsm.runtime import kept_rows, private_keras, row_parts
 from tf_hsm.tree.tree import check_one_tree
@@ -17,7 +15,7 @@ def regroup(layer, tree, inputs=None, model=None, optimizer=None):
     check_possible(layer)
     if inputs is not None:
         width = width_of(layer)
-        inputs = np.asarray(hidden_of(layer, inputs)).reshape(-1, width)
+        inputs = np.asarray(layer._hidden(inputs)).reshape(-1, width)
     if optimizer is None and model is not None:
         optimizer = getattr(model, "optimizer", None)
     move(layer, tree, inputs, optimizer)
@@ -75,12 +73,6 @@ def move(layer, tree, hidden, optimizer):
     layer._set_tree(tree)
 
 
-def hidden_of(layer, inputs):
-    """Returns the inputs of the rows for inputs of a layer: of ids, vectors."""
-    head = layer._head
-    return head.hidden(inputs) if isinstance(head, BagHead) else inputs
-
-
 def width_of(layer):
     """Returns the width of the rows of a built layer."""
     return layer.kernel.shape[1]
@@ -90,26 +82,25 @@ def check_possible(layer):
     """Returns the head of a layer that can move to another tree.
 
     Returns:
-      A `TreeHead` or a `ShardedHead`: for an `EmbeddingSoftmax`, the head that
-      takes hidden vectors.
+      A `TreeHead` or a `ShardedHead`, which takes hidden vectors.
 
     Raises:
       ValueError: the layer is not built, or cannot move.
     """
     layer._check_built()
     quantized.check_floats(layer, "regroup")
-    if isinstance(layer._head, TiedHead):
+    head = layer._head
+    if isinstance(head, TiedHead):
         raise ValueError(
             f"{layer.name}: regroup is not possible with tied_to: a flat tree "
             "has no groups to change"
         )
-    if type(layer._head) not in (TreeHead, BagHead, ShardedHead):
+    if type(head) not in (TreeHead, ShardedHead):
         raise ValueError(
             f"{layer.name}: regroup is not possible for "
             f"{type(layer).__name__}; it takes a HierarchicalSoftmax or an "
             "EmbeddingSoftmax"
         )
-    head = getattr(layer._head, "head", layer._head)
     if isinstance(layer.kernel.value, tf.distribute.DistributedValues):
         raise ValueError(
             f"{layer.name} has copies of its rows on several replicas; save "

@@ -3,14 +3,6 @@
 from tf_hsm.distribute.plan_devices import devices_of_replicas, replicas_here
 from tf_hsm.runtime.replicas import copies_of
 
-# The value of `devices` for such a head.
-REPLICAS = "replicas"
-
-
-def is_replicas(devices):
-    """Whether the argument `devices` asks for a shard on each replica."""
-    return isinstance(devices, str) and devices == REPLICAS
-
 
 def is_over_replicas(layer):
     """Whether a head of this package has a shard on each replica."""
@@ -21,7 +13,7 @@ def num_replicas(layer):
     """Returns how many replicas have the shards or tails of a head."""
     if layer.plan is not None:
         return len(layer.plan.shards)
-    return layer._places.count
+    return len(layer._places.devices)
 
 
 def check_optimizer(layer, optimizer):

@@ -10,8 +10,11 @@ from tf_hsm.heads.sampled import SampledHead
 from tf_hsm.layers import grown_layer, pruned_layer
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.layer_arguments import documented
 from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments, gradients
 from tf_hsm.tree import Tree, files
 from tf_hsm.tree.pruned_tree import sums
@@ -40,8 +43,8 @@ class SampledSoftmax(HeadLayer):
     Without a tape, as in `evaluate`, the loss is the loss of the full softmax,
     over all N classes. (Within `tf.recompute_grad` it is always sampled; one
     call of the head in a step then has one draw.) `log_probs`, `log_prob`,
-    `top_k`, `sample` and `predict_class` use all classes too. So does `tf_hsm.metrics.Perplexity`:
-    in `fit` it costs a full softmax at each step.
+    `top_k`, `sample` and `predict_class` use all classes too. So does
+    `tf_hsm.metrics.Perplexity`: in `fit` it costs a full softmax at each step.
 
     It is used as `tf_hsm.layers.HierarchicalSoftmax` is: in `compile(loss=
     head.loss)`, or with labels as an input of the model.
@@ -131,14 +134,14 @@ class SampledSoftmax(HeadLayer):
                 class_weights=class_weights,
                 focal_gamma=focal_gamma,
             ),
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            seed=seed,
+            RowSpec(use_bias, kernel_initializer, bias_initializer),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            InPlace(seed=seed),
             **kwargs,
         )
         if sampler not in SAMPLERS:

@@ -37,10 +37,6 @@ class SavedRows:
             self._order_of_checkpoint, self._error_of_checkpoint
         )
 
-    def check(self):
-        """Raises a ValueError if a checkpoint that waits is of other rows."""
-        self.for_checkpoints.check()
-
     def write(self, variables, store):
         """Writes variables and what their rows stand for to Keras' `store`."""
         row_parts.save(variables, store)

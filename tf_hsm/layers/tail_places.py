@@ -3,14 +3,11 @@
 from tf_hsm.distribute.plan_devices import (
     check_devices,
     devices_of_replicas,
+    is_replicas,
     replicas_here,
 )
 from tf_hsm.heads.tree_head import TreeHead
-from tf_hsm.layers.replicated import (
-    check_optimizer,
-    check_replicas,
-    is_replicas,
-)
+from tf_hsm.layers.replicated import check_optimizer, check_replicas
 from tf_hsm.runtime import row_parts
 from tf_hsm.runtime.devices import check_present
 
@@ -23,7 +20,8 @@ class TailPlaces:
     Attributes:
       given: "replicas", a tuple of the names that the user gave, or None.
       on_replicas: whether each replica of a strategy has some of the tails.
-      devices: the names of the devices, a tuple.
+      devices: the names of the devices, a tuple; empty: the tails lie where the
+        layer is.
 
     Args:
       layer: the `AdaptiveSoftmax`.
@@ -43,11 +41,6 @@ class TailPlaces:
             self.devices = devices_of_replicas()
         elif devices is not None:
             self.given = self.devices = check_devices(devices)
-
-    @property
-    def count(self):
-        """The number of devices; 0: the tails lie where the layer is."""
-        return len(self.devices)
 
     def check(self, layer):
         """Raises a ValueError if a layer cannot be built on the devices."""

@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from tf_hsm.heads import cluster_vectors
 from tf_hsm.layers import in_place, quantized
 from tf_hsm.layers.replicated import is_over_replicas
 from tf_hsm.runtime import gradients
@@ -15,7 +14,7 @@ def vectors(layer, classes):
     layer.row_variables()  # an error if the layer is not built
     step = layer.in_place.step(layer)
     look_up = gradients.look_up if step is None else step.gather
-    found = cluster_vectors.vectors(layer._head, classes, look_up)
+    found = layer._head.vectors(classes, look_up)
     found = tf.cast(found, layer.compute_dtype)
     if step is not None:
         return found

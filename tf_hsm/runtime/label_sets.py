@@ -121,16 +121,6 @@ def repeated(inputs, labels):
     return tf.broadcast_to(inputs[..., tf.newaxis, :], shape)
 
 
-def are_weights_of(sample_weight, labels):
-    """Whether weights have a number for each label, not one for each input.
-
-    Both are tensors, labels `[..., M]`. For an input, `[..., 1]` will do.
-    """
-    return sample_weight.shape.rank == labels.shape.rank and (
-        sample_weight.shape[-1] != 1 or labels.shape[-1] == 1
-    )
-
-
 def of_same_rows(label_weights, labels):
     """Ragged weights, whose use is an error where the labels' rows are others.
 
