@@ -1,4 +1,4 @@
-"""Vectors to cluster, and clusterings to compare with."""
+"""Vectors to cluster, and the cost of a clustering."""
 
 import numpy as np
 
@@ -19,26 +19,3 @@ def within(vectors, labels):
         part = vectors[labels == label]
         total += ((part - part.mean(axis=0)) ** 2).sum()
     return total / len(vectors)
-
-
-def balanced_k_means(vectors, num_clusters, seed=0):
-    """Lloyd's algorithm, vectors that lose most choosing a mean first."""
-    rng = np.random.default_rng(seed)
-    size = len(vectors) // num_clusters
-    means = vectors[rng.choice(len(vectors), num_clusters, replace=False)]
-    best, least = None, np.inf
-    for _ in range(15):
-        costs = (means**2).sum(axis=1) - 2 * vectors @ means.T
-        loss = np.subtract(*np.partition(costs, 1, axis=1)[:, 1::-1].T)
-        labels = np.empty(len(vectors), int)
-        room = np.full(num_clusters, size)
-        for i in np.argsort(-loss, kind="stable"):
-            labels[i] = np.where(room > 0, costs[i], np.inf).argmin()
-            room[labels[i]] -= 1
-        means = np.stack(
-            [vectors[labels == k].mean(axis=0) for k in range(num_clusters)]
-        )
-        cost = within(vectors, labels)
-        if cost < least:
-            best, least = labels, cost
-    return best

@@ -8,12 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.clusterings import (
-    balanced_k_means,
-    normal,
-    spectrum,
-    within,
-)
+from tests.support.clusterings import normal, spectrum, within
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import embeddings, progress
 from tf_hsm.tree.clustering import pair_exchange, two_means
@@ -107,24 +102,6 @@ def test_the_metrics_differ_as_they_say():
     cosine = Tree.from_embeddings(vectors, branching=7)
     assert cosine == Tree.from_embeddings(unit, branching=7, **EUCLIDEAN)
     assert cosine != Tree.from_embeddings(vectors, branching=7, **EUCLIDEAN)
-
-
-@pytest.mark.parametrize("kind", ["normal", "spectrum", "plane", "planted"])
-def test_cost_is_near_that_of_balanced_k_means(kind):
-    vectors = {
-        "normal": normal(900, 8),
-        "spectrum": spectrum(900, 16),
-        "plane": normal(900, 2),
-        "planted": np.repeat(normal(30, 16), 30, axis=0)
-        + 0.3 * normal(900, 16, seed=1),
-    }[kind]
-    tree = Tree.from_embeddings(vectors, **EUCLIDEAN)
-    found = within(vectors, tree.row_groups[tree.class_rows])
-    others = [
-        within(vectors, balanced_k_means(vectors, 30, seed))
-        for seed in range(2)
-    ]
-    assert found <= 1.05 * min(others)
 
 
 def test_vectors_far_from_zero():
