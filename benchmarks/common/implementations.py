@@ -109,7 +109,7 @@ def make_step(loss_function, phase, parameters, tree, case):
       case: a `Case`.
 
     Returns:
-      A function of labels and inputs, which runs the step to its end.
+      A function of labels and inputs, as `traced` returns it.
     """
     weights, biases = parameters
     optimizer = keras.optimizers.SGD(_LEARNING_RATE)
@@ -133,6 +133,15 @@ def make_step(loss_function, phase, parameters, tree, case):
         "forward_backward": forward_backward,
         "sgd": sgd,
     }[phase]
+    return traced(function, case)
+
+
+def traced(function, case):
+    """Traces a function of labels and inputs, which returns the losses first.
+
+    Returns:
+      A function that runs it to its end, and returns the same.
+    """
     batch, width = case.sizes.batch, case.sizes.width
     step = tf.function(function).get_concrete_function(
         tf.TensorSpec([batch], tf.int64),
@@ -140,8 +149,9 @@ def make_step(loss_function, phase, parameters, tree, case):
     )
 
     def run(labels, inputs):
-        # All results are there once the losses are, and are freed on return.
-        step(labels, inputs)[0].numpy()
+        results = step(labels, inputs)
+        results[0].numpy()  # All results are there once the losses are.
+        return results
 
     return run
 

@@ -81,8 +81,8 @@ def make_step(name, optimizer, parameters, tree, case):
       case: a `Case`.
 
     Returns:
-      A function of labels and inputs, which runs the step to its end and
-      returns the losses and the gradient of the inputs.
+      A function of labels and inputs, as `implementations.traced` returns it,
+      to the losses and the gradient of the inputs.
     """
     loss = {
         IN_PLACE: functools.partial(
@@ -100,11 +100,7 @@ def make_step(name, optimizer, parameters, tree, case):
             optimizer.apply(gradients[1:], list(parameters))
         return losses, gradients[0]
 
-    batch, width = case.sizes.batch, case.sizes.width
-    return tf.function(train).get_concrete_function(
-        tf.TensorSpec([batch], tf.int64),
-        tf.TensorSpec([batch, width], case.dtype),
-    )
+    return implementations.traced(train, case)
 
 
 def make_model(rule, tree, case):
