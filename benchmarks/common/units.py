@@ -1,4 +1,6 @@
-"""Numbers as a person reads them."""
+"""Numbers and tables as a person reads them."""
+
+import itertools
 
 
 def of_bytes(number):
@@ -18,3 +20,19 @@ def three_digits(number):
     """Formats a number: "0.123", "12.3", "1,234"."""
     decimals = sum(number < limit for limit in (1, 10, 100))
     return f"{number:,.{decimals}f}"
+
+
+def aligned(rows):
+    """Returns the lines of a table: the first column begins at the left.
+
+    Args:
+      rows: lists of texts; a row may lack the last columns.
+    """
+    columns = itertools.zip_longest(*rows, fillvalue="")
+    first, *others = (max(map(len, column)) for column in columns)
+    return [
+        "  ".join(
+            [row[0].ljust(first), *map(str.rjust, row[1:], others)]
+        ).rstrip()
+        for row in rows
+    ]

@@ -20,32 +20,30 @@ def title(kind, sizes):
 
 
 def text(kind, entry):
-    """The lines of an entry of the JSON file."""
-    lines = {
-        "devices": _devices_lines,
-        "servers": _servers_lines,
-        "plans": _plan_lines,
-    }[kind]
-    return "\n".join(lines(entry))
+    """The text of an entry of the JSON file."""
+    texts = {"devices": _devices, "servers": _servers, "plans": _plan}
+    return texts[kind](entry)
 
 
-def _devices_lines(entry):
-    yield _row("labels: " + _LABELS[entry["labels"]], "ms", "x one", "fullest")
+def _devices(entry):
+    rows = [["labels: " + _LABELS[entry["labels"]], "ms", "x one", "fullest"]]
+    names = {"one": "one variable", "top": "the top alone", "1": "1 device"}
     for name, result in entry["times"].items():
-        yield _row(
-            {"one": "one variable", "top": "the top alone"}.get(
-                name, f"{name} device{'s' * (name != '1')}"
-            ),
+        row = [
+            names.get(name, f"{name} devices"),
             units.of_seconds(result["ms"] / 1000),
             f"{result['x_one']:.2f}",
-            f"{result['fullest']:.0%}" if "fullest" in result else "",
-        )
+        ]
+        if "fullest" in result:
+            row.append(f"{result['fullest']:.0%}")
+        rows.append(row)
+    return "\n".join(units.aligned(rows))
 
 
-def _servers_lines(entry):
+def _servers(entry):
     one, servers = entry["one"], entry["on_servers"]
     others = ", with what other programs sent" * entry["shared_network"]
-    yield (
+    return (
         f"servers: {entry['servers']}, classes: {entry['classes']:,}: "
         f"{units.of_seconds(servers['ms'] / 1000)} ms, one variable "
         f"{units.of_seconds(one['ms'] / 1000)} ms, x {servers['x_one']:.2f}; "
@@ -54,14 +52,9 @@ def _servers_lines(entry):
     )
 
 
-def _plan_lines(entry):
-    yield (
+def _plan(entry):
+    return (
         f"replicas: {entry['replicas']}, labels: {_LABELS[entry['labels']]}: "
         f"{entry['planned_ms']:.3g} ms planned, {entry['ms']:.3g} ms "
         f"simulated; the mean shard waits {entry['waiting']:.0%}"
     )
-
-
-def _row(name, *columns):
-    cells = "".join(f"{column:>12}" for column in columns)
-    return f"{name:<28}{cells}".rstrip()

@@ -2,6 +2,7 @@
 
 import statistics
 
+from benchmarks.common import units
 from benchmarks.fit import measures, training
 
 _REFERENCES = ("from_data", "from_counts")
@@ -52,7 +53,7 @@ def table(name, runs, measure):
             ]
             row.append(_text_of_found(found, measure))
         rows.append(row)
-    return f"{title}\n{_aligned(rows)}"
+    return "\n".join([title, *units.aligned(rows)])
 
 
 def _by_head(runs):
@@ -84,14 +85,3 @@ def _text(values, measure):
         return _NONE
     value = statistics.median(known)
     return f"{value:,.1f}" if measure == "perplexity" else f"{value:.1%}"
-
-
-def _aligned(rows):
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )

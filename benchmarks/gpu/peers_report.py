@@ -11,7 +11,6 @@ _PRECISIONS = {
     ("bfloat16", "mma"): "bfloat16",
 }
 _ORDER = list(_PRECISIONS.values())
-_NAME = 20
 
 
 def read_ours(path):
@@ -69,13 +68,14 @@ def text(title, records):
     for record in records:
         row = record["precision"], record["implementation"]
         rows.setdefault(row, {})[record["step"]] = record
-    lines = [title, "", f"{'':{_NAME}}"]
-    lines[-1] += "".join(f"{step:^22}" for step in STEPS.values())
-    lines.append(f"{'':{_NAME}}" + f"{'ms':>12}{'x ours':>8}  " * 2 + "  loss")
+    header = ["", ""]
+    for step in STEPS.values():
+        header += [f"{step}, ms", "x ours"]
+    lines = [[*header, "loss"]]
     # Ours come first, and stay so.
     for precision, name in sorted(rows, key=lambda row: _ORDER.index(row[0])):
         row = rows[precision, name]
-        line = f"{precision:<10}{name:<{_NAME - 10}}"
+        line = [precision, name]
         for step, record in row.items():
             ours = rows.get((precision, "ours"), {}).get(step)
             line += _cells(record, ours and ours["ms"])
@@ -83,14 +83,13 @@ def text(title, records):
             if note:
                 notes.append(f"{precision} {name}, {STEPS[step]}: {note}")
         losses = [r["loss"] for r in row.values() if "loss" in r]
-        lines.append((line + "".join(f"{x:6.2f}" for x in losses[:1])).rstrip())
-    return "\n".join([*lines, *notes])
+        lines.append([*line, *(f"{x:.2f}" for x in losses[:1])])
+    return "\n".join([title, "", *units.aligned(lines), *notes])
 
 
 def _cells(record, ours):
     if "refused" in record:
-        return f"{'refused':>12}{'':10}"
+        return "refused", ""
     figure = units.of_seconds(record["ms"] / 1e3)
-    ratio = f"{record['ms'] / ours:.2f}" if ours else ""
     mark = "~" if record.get("part") else ""
-    return f"{mark + figure:>12}{ratio:>8}  "
+    return mark + figure, f"{record['ms'] / ours:.2f}" if ours else ""

@@ -7,7 +7,6 @@ _TITLES = {
     "forward_backward": "forward+backward",
     "sgd": "with SGD applied",
 }
-_NAME = 18
 
 
 def case_text(case, result):
@@ -20,41 +19,32 @@ def case_text(case, result):
     """
     phases = result["phases"]
     memory = result.get("memory", {})
-    lines = [
-        case_report.title(case, result),
-        "",
-        " " * _NAME
-        + "".join(f"{title:^19}" for title in _TITLES.values())
-        + ("  peak memory: parameters + fwd / bwd / SGD" if memory else ""),
-        " " * _NAME + f"{'ms':>10}{'x ours':>8} " * len(_TITLES),
-    ]
+    header = [""]
+    for title in _TITLES.values():
+        header += [f"{title}, ms", "x ours"]
+    if memory:
+        header.append("peak memory: parameters + fwd / bwd / SGD")
+    rows, notes = [header], []
     ours = phases.get("ours", {})
-    notes = []
     for name, times in phases.items():
-        cells = "".join(
-            _cells(times[phase], ours.get(phase, {})) for phase in _TITLES
-        )
-        line = f"{name:<{_NAME}}{cells}"
+        row = [name]
+        for phase in _TITLES:
+            row += _cells(times[phase], ours.get(phase, {}))
         if name in memory:
-            line += "  " + _memory_cell(memory[name])
-        lines.append(line.rstrip())
+            row.append(_memory_cell(memory[name]))
+        rows.append(row)
         notes += _notes(name, times)
-    lines.append(f"{'floor':<{_NAME}}" + _floor_cells(result["floors"]))
-    return "\n".join([*lines, "", *notes, *_floor_lines(result, ours)])
+    floors = [result["floors"][phase] for phase in _TITLES]
+    rows.append(["floor", *(cell for x in floors for cell in _cells(x, {}))])
+    lines = [case_report.title(case, result), "", *units.aligned(rows), ""]
+    return "\n".join([*lines, *notes, *_floor_lines(result, ours)])
 
 
 def _cells(time, ours):
     if "refused" in time:
-        return f"{'refused':>10}{'':9}"
+        return "refused", ""
     ratio = f"{time['ms'] / ours['ms']:.2f}" if "ms" in ours else ""
-    return f"{units.of_seconds(time['ms'] / 1e3):>10}{ratio:>8} "
-
-
-def _floor_cells(floors):
-    return "".join(
-        f"{units.of_seconds(floors[phase]['ms'] / 1e3):>10}{'':9}"
-        for phase in _TITLES
-    ).rstrip()
+    return units.of_seconds(time["ms"] / 1e3), ratio
 
 
 def _memory_cell(memory):

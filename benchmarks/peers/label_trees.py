@@ -87,12 +87,7 @@ def nodes_of(tree):
 
 def text(results):
     """The table of a result of `compare`."""
-    lines = [
-        f"{_LABELS:,} labels, {_TRAIN:,} examples of width {_WIDTH}",
-        "",
-        f"{'':<12}{'P@1':>8}{'P@3':>8}{'P@5':>8}   %{'CPU s':>10}"
-        f"{'CPU ms':>10}  version",
-    ]
+    rows = [["", "P@1, %", "P@3, %", "P@5, %", "CPU s", "CPU ms", "version"]]
     notes = []
     for name, result in results.items():
         if "missing" in result:
@@ -100,9 +95,9 @@ def text(results):
                 f"{name} is not installed: pip install {result['missing']}"
             )
             continue
-        precisions = "".join(f"{p:>8.1f}" for p in result["precisions"])
-        lines.append(
-            f"{name:<12}{precisions}{'':4}{result['cpu_seconds']:>10.1f}"
-            f"{units.of_seconds(result['ms'] / 1e3):>10}  {result['version']}"
-        )
-    return "\n".join([*lines, *notes])
+        figures = [*result["precisions"], result["cpu_seconds"]]
+        ms = units.of_seconds(result["ms"] / 1e3)
+        row = [name, *(f"{x:.1f}" for x in figures), ms, result["version"]]
+        rows.append(row)
+    title = f"{_LABELS:,} labels, {_TRAIN:,} examples of width {_WIDTH}"
+    return "\n".join([title, "", *units.aligned(rows), *notes])

@@ -11,7 +11,6 @@ _TITLES = {
 _DISTRIBUTIONS = {"fasttext": "fasttext-wheel"}
 # Where others kept more CPUs busy than this, a line says so.
 _MAX_OTHER_CPUS = 0.1
-_NAME = 20
 
 
 def text(comparison, results, threads):
@@ -29,14 +28,10 @@ def text(comparison, results, threads):
     """
     phases = comparison.phases
     unit = "pairs/s/thread" if phases == ("train",) else "ms"
-    lines = [
-        comparison.title,
-        "",
-        " " * _NAME + "".join(f"{_TITLES[phase]:>24} " for phase in phases),
-        " " * _NAME
-        + f"{unit:>16}{'x ours':>8} " * len(phases)
-        + f"{'parameters':>14}  version",
-    ]
+    header = [""]
+    for phase in phases:
+        header += [f"{_TITLES[phase]}, {unit}", "x ours"]
+    rows = [[*header, "parameters", "version"]]
     notes = []
     ours = results[comparison.reference]
     for name, result in results.items():
@@ -47,26 +42,23 @@ def text(comparison, results, threads):
                 f"{_DISTRIBUTIONS.get(module, module)}"
             )
             continue
-        cells = ""
+        row = [name]
         for phase in phases:
             time = result["phases"][phase]
-            cells += _cells(time, ours["phases"][phase], phase, threads)
+            row += _cells(time, ours["phases"][phase], phase, threads)
             if time["other_cpus"] > _MAX_OTHER_CPUS:
                 notes.append(
                     f"{name}, {_TITLES[phase]}: disturbed, other processes "
                     f"kept {time['other_cpus']:.1f} CPUs busy"
                 )
-        lines.append(
-            f"{name:<{_NAME}}{cells}{result['parameters']:>14,}  "
-            f"{result['version']}"
-        )
-    return "\n".join([*lines, *notes])
+        rows.append([*row, f"{result['parameters']:,}", result["version"]])
+    return "\n".join([comparison.title, "", *units.aligned(rows), *notes])
 
 
 def _cells(time, ours, phase, threads):
     if phase == "train":
         rate = time["pairs_per_second"]
         ratio = rate / ours["pairs_per_second"]
-        return f"{rate / threads:>16,.0f}{ratio:>8.2f} "
+        return f"{rate / threads:,.0f}", f"{ratio:.2f}"
     ratio = time["ms"] / ours["ms"]
-    return f"{units.of_seconds(time['ms'] / 1e3):>16}{ratio:>8.2f} "
+    return units.of_seconds(time["ms"] / 1e3), f"{ratio:.2f}"

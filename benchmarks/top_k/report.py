@@ -3,7 +3,7 @@
 from benchmarks.common import units
 from benchmarks.top_k import implementations
 
-_NAME = 24
+_COLUMNS = ("p50 ms", "p99 ms", "x exact", "inputs/s", "calls")
 
 
 def text(source, question, result):
@@ -41,28 +41,24 @@ def text(source, question, result):
 
 def _table(times, batch):
     """The lines of a table, and notes on what was refused."""
-    lines = [
-        f"{f'batch {batch:,}':<{_NAME}}{'p50 ms':>10}{'p99 ms':>10}"
-        f"{'x exact':>10}{'inputs/s':>13}{'calls':>7}"
-    ]
+    rows = [[f"batch {batch:,}", *_COLUMNS]]
     notes = []
     exact = times[implementations.EXACT].get("p50_ms")
     for name, time in times.items():
         if "refused" in time:
-            lines.append(f"{name:<{_NAME}}{'-':>10}")
+            rows.append([name, "-"])
             notes.append(f"{name}: refused: {time['refused']}")
             continue
         p99 = calls = ""
         ms = time.get("floor_ms")
         if ms is None:
             ms, p99 = time["p50_ms"], units.of_seconds(time["p99_ms"] / 1e3)
-            calls = len(time["samples_ms"])
+            calls = str(len(time["samples_ms"]))
         ratio = f"{ms / exact:.2f}" if exact else ""
-        lines.append(
-            f"{name:<{_NAME}}{units.of_seconds(ms / 1e3):>10}{p99:>10}"
-            f"{ratio:>10}{units.three_digits(1000 * batch / ms):>13}{calls:>7}"
-        )
-    return [*lines, *notes]
+        per_second = units.three_digits(1000 * batch / ms)
+        ms = units.of_seconds(ms / 1e3)
+        rows.append([name, ms, p99, ratio, per_second, calls])
+    return [*units.aligned(rows), *notes]
 
 
 def _bits_lines(checks):

@@ -9,7 +9,6 @@ _TITLES = {
     steps.THEN_OPTIMIZER: "ours, gradient then optimizer",
     steps.GATHER_STOCK: "gather + stock",
 }
-_NAME = 31
 _FLOORS = {"3W": "floor, 3 W", "2W": "floor, 2 W"}
 
 
@@ -27,28 +26,22 @@ def case_text(case, rule, result):
     memory = result.get("memory", {})
     floor = result["floors"]["3W"]["ms"]
     in_place = times[steps.IN_PLACE].get("ms")
-    lines = [
-        case_report.title(case, result, rule),
-        "",
-        (
-            f"{'':<{_NAME}}{'ms':>10}{'x in place':>12}{'x floor':>9}"
-            + ("   peak memory: parameters + slots + rest" if memory else "")
-        ),
-    ]
-    notes = []
+    header = ["", "ms", "x in place", "x floor"]
+    if memory:
+        header.append("peak memory: parameters + slots + rest")
+    rows, notes = [header], []
     for name, time in times.items():
-        cells = f"{'refused':>10}"
+        row = [_TITLES[name], "refused"]
         if "ms" in time:
-            cells = _cells(time["ms"], in_place, floor)
+            row[1:] = _cells(time["ms"], in_place, floor)
+        if name in memory:
+            row.append(_memory_cell(memory[name]))
+        rows.append(row)
         if note := case_report.note(time):
             notes.append(f"{_TITLES[name]}: {note}")
-        line = f"{_TITLES[name]:<{_NAME}}{cells}"
-        if name in memory:
-            line += "   " + _memory_cell(memory[name])
-        lines.append(line.rstrip())
     for key, title in _FLOORS.items():
-        cells = _cells(result["floors"][key]["ms"], in_place, floor)
-        lines.append(f"{title:<{_NAME}}{cells}")
+        milliseconds = result["floors"][key]["ms"]
+        rows.append([title, *_cells(milliseconds, in_place, floor)])
     notes += _comparisons(times, in_place)
     if in_place:
         floors = result["floors"]
@@ -58,15 +51,17 @@ def case_text(case, rule, result):
             f"its floor of 2 W, slots of {rule} included; "
             f"{case_report.binds(floors['3W'])}"
         )
-    return "\n".join([*lines, "", *notes, case_report.rates(result)])
+    title = case_report.title(case, result, rule)
+    lines = [title, "", *units.aligned(rows), ""]
+    return "\n".join([*lines, *notes, case_report.rates(result)])
 
 
 def _cells(milliseconds, in_place, floor):
-    ratio = f"{milliseconds / in_place:.2f}" if in_place else ""
-    return (
-        f"{units.of_seconds(milliseconds / 1000):>10}{ratio:>12}"
-        f"{milliseconds / floor:>9.2f}"
-    )
+    return [
+        units.of_seconds(milliseconds / 1000),
+        f"{milliseconds / in_place:.2f}" if in_place else "",
+        f"{milliseconds / floor:.2f}",
+    ]
 
 
 def _memory_cell(memory):
