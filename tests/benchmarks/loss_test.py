@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from benchmarks.common import floors, implementations
+from benchmarks.common import floors, implementations, units
 from tests.support.benchmarks import figures_of, measure_here, run_main
 from tests.support.trees import CATALOGUE
 from tf_hsm import Tree
@@ -35,6 +35,12 @@ def test_it_measures_and_refuses_what_cannot_fit(monkeypatch, tmp_path):
 def test_an_unknown_workload_is_an_error_that_lists_the_known_ones():
     with pytest.raises(flags.IllegalFlagValueError, match=r"2m.*1m-b400"):
         run_main("loss", "--workload=2m")
+
+
+def test_columns_are_aligned_and_rows_may_be_short():
+    rows = [["", "ms", "x ours"], ["ours", "10.0"], ["full", "8.00", "0.80"]]
+    lines = ["        ms  x ours", "ours  10.0", "full  8.00    0.80"]
+    assert units.aligned(rows) == lines
 
 
 def test_work_counts_every_group_on_the_paths():
