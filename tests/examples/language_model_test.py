@@ -10,6 +10,7 @@ import pytest
 
 from examples.corpora import corpus
 from examples.language_model import (
+    batches,
     checkpoint,
     model,
     recurrent,
@@ -72,6 +73,16 @@ def trained(text, tmp_path_factory):
     job = run.prepare(small_settings(text), tmp_path_factory.mktemp("trained"))
     job.train(save_every=50)
     return job
+
+
+def test_rows_of_batches_continue_and_labels_are_the_next_tokens():
+    windows = batches.Windows(np.arange(100, dtype=np.int32), 3, 7, "text")
+    streams = np.concatenate([tokens for tokens, _ in windows], axis=1)
+    np.testing.assert_array_equal(streams, np.arange(84).reshape(3, 28))
+    for i, (inputs,) in enumerate(windows.dataset(first=2), 2):
+        np.testing.assert_array_equal(inputs["tokens"], windows[i][0])
+        np.testing.assert_array_equal(inputs["labels"], windows[i][0] + 1)
+    assert i == len(windows) - 1 == 3
 
 
 def test_a_run_learns_saves_and_predicts(trained, capsys):
