@@ -8,7 +8,6 @@ import pytest
 
 import tf_hsm
 from tests.support.in_place_models import (
-    FORMS,
     arguments,
     layers_of,
     make_model,
@@ -53,9 +52,35 @@ MODEL_OPTIMIZERS = {
 both = pytest.mark.parametrize("name", ["grow", "prune"])
 
 
-def check_change(model, form, name, folder=None):
-    """The new model goes on as `check_goes_on` says."""
+@pytest.mark.parametrize(
+    "name, optimizer, own, form, eager",
+    [
+        ("grow", "rowwise_adagrad", True, "compile", False),
+        ("prune", "rowwise_adagrad", True, "compile", True),
+        ("drop", "lazy_adam", True, "compile", True),
+        ("grow", "lazy_adam", True, "endpoint", True),
+        ("prune", "lazy_adam", True, "endpoint", False),
+        ("grow", "rowwise_adagrad", False, "compile", True),
+        ("prune", "rowwise_adagrad", False, "compile", True),
+        ("grow", "momentum", False, "endpoint", True),
+        ("prune", "momentum", False, "endpoint", False),
+        ("drop", "momentum", False, "endpoint", True),
+        ("grow", "scaled", False, "compile", False),
+        ("prune", "scaled", False, "compile", True),
+        ("grow", "keras_nadam", False, "endpoint", True),
+        ("prune", "keras_nadam", False, "endpoint", True),
+    ],
+)
+def test_goes_on(name, optimizer, own, form, eager, tmp_path):
+    """In place, and by the optimizer of the model."""
     change = CHANGES[name]
+    compiling = {"run_eagerly": eager}
+    if own:
+        model = make_model(form, optimizer, compiling=compiling)
+    else:
+        made = MODEL_OPTIMIZERS[optimizer]()
+        model = make_model(form, own=False, optimizer=made, compiling=compiling)
+    is_saved = eager if own else optimizer in ("rowwise_adagrad", "momentum")
     # Data to learn from: the new classes, or the merged ones.
     tokens, labels = make_data()
     labels = np.maximum(change.classes[labels], 0)
@@ -69,51 +94,9 @@ def check_change(model, form, name, folder=None):
         # Other classes have other probabilities where one of a group goes.
         None if name == "drop" else data_of(form, change, change.classes),
         arguments(form, tokens, labels),
-        folder,
+        tmp_path if is_saved else None,
     )
     assert head_of(changed).tree == change.tree
-
-
-@pytest.mark.parametrize(
-    "name, rule, form, eager",
-    [
-        ("grow", "rowwise_adagrad", FORMS[0], False),
-        ("prune", "rowwise_adagrad", FORMS[0], True),
-        ("drop", "lazy_adam", FORMS[0], True),
-        ("grow", "lazy_adam", FORMS[1], True),
-        ("prune", "lazy_adam", FORMS[1], False),
-    ],
-)
-def test_goes_on_in_place(name, rule, form, eager, tmp_path):
-    model = make_model(form, rule, compiling={"run_eagerly": eager})
-    check_change(model, form, name, tmp_path if eager else None)
-
-
-@pytest.mark.parametrize(
-    "name, optimizer, form, eager",
-    [
-        ("grow", "rowwise_adagrad", "compile", True),
-        ("prune", "rowwise_adagrad", "compile", True),
-        ("grow", "momentum", "endpoint", True),
-        ("prune", "momentum", "endpoint", False),
-        ("drop", "momentum", "endpoint", True),
-        ("grow", "scaled", "compile", False),
-        ("prune", "scaled", "compile", True),
-        ("grow", "keras_nadam", "endpoint", True),
-        ("prune", "keras_nadam", "endpoint", True),
-    ],
-)
-def test_goes_on_with_the_optimizer_of_the_model(
-    name, optimizer, form, eager, tmp_path
-):
-    model = make_model(
-        form,
-        own=False,
-        optimizer=MODEL_OPTIMIZERS[optimizer](),
-        compiling={"run_eagerly": eager},
-    )
-    is_saved = optimizer in ("rowwise_adagrad", "momentum")
-    check_change(model, form, name, tmp_path if is_saved else None)
 
 
 @both
@@ -138,8 +121,7 @@ def test_sequential_model_and_metrics(name):
     assert set(history) == {"loss", "perplexity"}
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("name", ["grow", "drop"])
+@pytest.mark.parametrize("name, compiled", [("grow", True), ("drop", False)])
 def test_before_training(name, compiled):
     """A model that has no state yet, compiled or not."""
     model = sequential(keras.layers.Embedding(NUM_CLASSES, 4), make_head())
@@ -333,14 +315,9 @@ def test_refused_models(name, make, message):
         change.apply(make())
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("grow", "num_classes must be an integer, not Tree"),
-        ("prune", "adaptive: prune is not possible for AdaptiveSoftmax"),
-    ],
-)
-def test_an_adaptive_head_is_refused(name, message):
+def test_an_adaptive_head_is_refused():
     model = of_layers(AdaptiveSoftmax(30, cutoffs=[5], name="adaptive"))
-    with pytest.raises(ValueError, match=message):
-        CHANGES[name].apply(model)
+    with pytest.raises(ValueError, match="must be an integer, not Tree"):
+        CHANGES["grow"].apply(model)
+    with pytest.raises(ValueError, match="prune is not possible for Adaptive"):
+        CHANGES["prune"].apply(model)

@@ -10,13 +10,8 @@ import tensorflow as tf
 
 import tf_hsm
 from tf_hsm import Tree
-from tf_hsm.layers import (
-    AdaptiveSoftmax,
-    EmbeddingSoftmax,
-    HierarchicalSoftmax,
-    LabelTree,
-    SampledSoftmax,
-)
+from tf_hsm.layers import HierarchicalSoftmax, SampledSoftmax
+from tf_hsm.layers.head_layer import HeadLayer
 
 NUM_CLASSES, WIDTH, STEPS = 30, 6, 5
 NUM_SAMPLED = 9
@@ -106,16 +101,8 @@ def make_data(examples=22, seed=0):
 
 
 def head_of(model):
-    kinds = (
-        AdaptiveSoftmax,
-        EmbeddingSoftmax,
-        HierarchicalSoftmax,
-        LabelTree,
-        SampledSoftmax,
-    )
-    heads = [x for x in model.layers if isinstance(x, kinds)]
-    assert len(heads) == 1
-    return heads[0]
+    (head,) = (x for x in model.layers if isinstance(x, HeadLayer))
+    return head
 
 
 def hidden_model(model):
