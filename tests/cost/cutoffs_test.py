@@ -199,22 +199,6 @@ def test_scale_and_ties():
     )
 
 
-def test_many_classes():
-    num_classes = 200_000
-    counts = (10**7 / np.arange(1, num_classes + 1)).astype(int)
-    for div_value, num_tails in ((1.0, 8), (4.0, 3)):
-        ends = cutoffs(counts, batch=2560, width=512, div_value=div_value)
-        check(ends, num_classes, 448)
-        assert len(ends) == num_tails
-        setting = 2560, 512, div_value, "flat", CostModel()
-        least = plain_cost(counts, ends, setting)
-        assert least < plain_cost(counts, [4000, 40000], setting)
-        for j, by in itertools.product(range(num_tails), (-300, -1, 1, 300)):
-            moved = [end + by * (i == j) for i, end in enumerate(ends)]
-            if moved[0] >= 448:
-                assert plain_cost(counts, moved, setting) >= least * (1 - 1e-12)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support import decoding_reference as reference
 from tests.support import trees
 from tests.support.decoding_models import (
@@ -256,12 +255,3 @@ def test_the_bound_changes_nothing(dtype):
     # One hypothesis of each entry, then none of the others, which are not yet.
     assert head.wanted[:2] == [3, 0]
     assert max(head.wanted) <= 15
-
-
-def test_bfloat16_inputs():
-    """A body of another type than the head."""
-    recurrent = Recurrent(30, dtype="bfloat16")
-    head = make_head(Tree.two_level(30))
-    found = beam_search(*recurrent.with_head(head), beam_width=3, length=5)
-    assert len(as_pairs(found)) == 3
-    assert isinstance(found, tf_hsm.decoding.Sequences)

@@ -39,20 +39,6 @@ def test_arrays_follow_those_of_the_tree(name, seed):
             assert forest.group_parents[group] == row
 
 
-def test_a_tree_is_a_forest_of_one_root():
-    tree = tf_hsm.Tree.huffman([5, 3, 1, 1, 8, 2])
-    forest = tf_hsm.Forest(
-        tree.group_offsets, tree.group_parents, tree.class_rows
-    )
-    assert (tree.num_roots, forest.num_roots) == (1, 1)
-    assert tree.root_groups.tolist() == forest.root_groups.tolist() == [0]
-    for name in ("row_groups", "row_children", "row_classes", "class_ranks"):
-        np.testing.assert_array_equal(
-            getattr(tree, name), getattr(forest, name)
-        )
-    assert tree != forest
-
-
 def test_immutable():
     """Nothing changes; equal arrays make equal forests."""
     arrays = [0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4]
