@@ -256,7 +256,7 @@ OPTIMIZERS = [
     "make, word, options",
     [
         *((*case, {}) for case in OPTIMIZERS),
-        # Nobody else's optimizer, or none, trains these.
+        # The head's own optimizer trains it, or none does.
         (keras.optimizers.Adam, None, {"optimizer": "sgd"}),
         (keras.optimizers.Adam, None, {"trainable": False}),
     ],
