@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import private
 from tf_hsm.runtime import (
     model_calls,
     private_keras,
@@ -199,6 +200,18 @@ def test_schedules(rate):
     with private_optimizer.without_schedule(optimizer):
         assert optimizer.learning_rate == 1e-3
     assert optimizer.learning_rate is before
+
+
+def test_variables_of_strategies():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        mirrored = tf.Variable(1.0)
+        with private_tensorflow.unmirrored():
+            plain = tf.Variable(1.0)
+    assert isinstance(mirrored, tf.distribute.DistributedValues)
+    assert not isinstance(plain, tf.distribute.DistributedValues)
+    sharded = private.sharded_variable([tf.Variable([1.0])])
+    assert private_tensorflow.is_sharded(sharded)
+    assert not private_tensorflow.is_sharded(mirrored)
 
 
 @pytest.mark.parametrize("in_xla", [False, True])
