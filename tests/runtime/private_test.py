@@ -202,6 +202,17 @@ def test_schedules(rate):
     assert optimizer.learning_rate is before
 
 
+def test_tapes():
+    """They watch variables that are read if these are trainable."""
+    assert not private_tensorflow.has_tape()
+    for trainable in (True, False):
+        variable = tf.Variable(1.0, trainable=trainable)
+        with tf.GradientTape() as tape:
+            assert private_tensorflow.has_tape()
+            private_tensorflow.note_read(variable)
+        assert tape.watched_variables() == (variable,) * trainable
+
+
 def test_variables_of_strategies():
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         mirrored = tf.Variable(1.0)
