@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import forked, workers
 from tests.support import spread_heads as heads
-from tests.support import workers
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
 from tf_hsm.runtime import replicas
@@ -60,7 +60,7 @@ def misused(name, start, folder):
         error_of(head.top_k, inputs, 3),
         error_of(distribute.save, saved, path, strategy),
     ]
-    workers.send((losses, errors))
+    forked.send((losses, errors))
     with distribute.workers_explained(strategy):
         while True:
             step(inputs, labels, weights)

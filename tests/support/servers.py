@@ -9,13 +9,9 @@ import random
 import socket
 import subprocess
 import sys
-import tempfile
-import traceback
 
 from tests.support import forked
 from tf_hsm.cli import program
-
-TIMEOUT_S = 300
 
 PLAIN = """
 import sys, threading
@@ -41,14 +37,17 @@ def free_port():
             return port
 
 
-def start(*arguments, environment=None):
-    """Starts `python ARGUMENTS`; returns the process, with pipes for output."""
+def start(*arguments, environment=None, **options):
+    """Starts `python ARGUMENTS`; returns the process, with pipes for output.
+
+    `options` are those of `subprocess.Popen`.
+    """
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
+        **{**pipes, **options},
     )
 
 
@@ -97,33 +96,11 @@ def in_new_process(test):
 
     @functools.wraps(test)
     def run():
-        with (
-            forked.forks() as context,
-            tempfile.TemporaryDirectory() as folder,
-        ):
-            log = os.path.join(folder, "log")
-            process = context.Process(
-                target=_call, args=(test.__module__, test.__name__, log)
-            )
-            process.start()
-            process.join(TIMEOUT_S)
-            if process.exitcode != 0:
-                process.kill()
-                with open(log, errors="replace") as file:
-                    text = file.read()[-5000:]
-                raise AssertionError(f"ended with {process.exitcode}\n{text}")
+        forked.run(_call, test.__module__, test.__name__)
 
     run.test = test
     return run
 
 
-def _call(module, name, log):
-    with open(log, "wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    try:
-        getattr(importlib.import_module(module), name).test()
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+def _call(module, name):
+    getattr(importlib.import_module(module), name).test()
