@@ -4,19 +4,18 @@ A server process imports TensorFlow once; each start of a command is a fork of
 it.
 """
 
-import multiprocessing
 import os
 import re
 import signal
-import tempfile
 import time
 
-import numpy as np
 import pytest
 
 from examples.common import program
 from examples.language_model import checkpoint, train
+from tests.support import forked
 from tests.support.texts import write_sentences
+from tests.support.training import assert_same
 
 SAVE_EVERY = 12
 FLAGS = (
@@ -25,14 +24,6 @@ FLAGS = (
     f"--save_every={SAVE_EVERY}",
 )
 TIMEOUT_S = 300
-
-
-@pytest.fixture(autouse=True, scope="module")
-def short_socket_path():
-    """Keeps the server's socket out of TMPDIR, whose path may be too long."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "tempdir", "/tmp")
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +53,11 @@ class Job:
 
     def start(self):
         """Starts it."""
-        server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload(["examples.language_model.run"])
-        self.process = server.Process(
-            target=run_command, args=(self._flags, self._log), daemon=True
-        )
-        self.process.start()
+        with forked.forks("examples.language_model.run") as context:
+            self.process = context.Process(
+                target=run_command, args=(self._flags, self._log), daemon=True
+            )
+            self.process.start()
 
     def printed(self):
         """What all starts have printed."""
@@ -99,12 +89,10 @@ def assert_same_models(job, other):
     model, run = checkpoint.load(job.folder)
     other_model, other_run = checkpoint.load(other.folder)
     assert run.history == other_run.history
-    for a, b in zip(
+    assert_same(
         model.variables + model.optimizer.variables,
         other_model.variables + other_model.optimizer.variables,
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
+    )
 
 
 def test_a_killed_job_ends_as_if_it_was_not(text, whole, tmp_path):
