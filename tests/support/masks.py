@@ -4,7 +4,7 @@ import numpy as np
 
 import tf_hsm
 from tests.support import inference_reference as reference
-from tests.support import oracle
+from tests.support import oracle, tries
 
 BATCH = 7
 TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
@@ -25,11 +25,7 @@ def random_mask(tree, chance, lists, seed=0):
 def padded(mask):
     """The classes of each list `[B, M]`, shuffled, -1 at the end."""
     rng = np.random.default_rng(1)
-    lists = [rng.permutation(np.flatnonzero(row)) for row in mask]
-    result = np.full([len(lists), max(map(len, lists))], -1)
-    for row, classes in zip(result, lists, strict=True):
-        row[: classes.size] = classes
-    return result
+    return tries.padded([rng.permutation(np.flatnonzero(row)) for row in mask])
 
 
 def lists_of(mask):

@@ -17,6 +17,7 @@ def random_paths(seed, num_items=60, num_codes=5, depth=4):
 
 
 def padded(paths, dtype=np.int64):
+    """Lists of numbers as the rows of an array, with -1 at the ends."""
     codes = np.full([len(paths), max(map(len, paths))], -1, dtype)
     for row, path in zip(codes, paths, strict=True):
         row[: len(path)] = path
