@@ -8,26 +8,19 @@ import sys
 
 import pytest
 
+from tests.support import servers
+
 TIMEOUT_S = 300
 SIZES = "--classes=100", "--width=8"
 
 
 def start(program, folder, *flags):
     """Starts a program of the example; returns the process."""
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", f"examples.distributed.{program}"),
-            *(*SIZES, *flags),
-        ],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        },
+    return servers.start(
+        *("-m", f"examples.distributed.{program}", *SIZES, *flags),
+        environment={"PYTHONPATH": os.pathsep.join(sys.path)},
         cwd=folder,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
     )
 
 
