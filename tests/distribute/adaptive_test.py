@@ -115,13 +115,3 @@ def test_no_replicas_of_heads_on_devices(make):
             head.build([None, WIDTH])
     with tf.distribute.OneDeviceStrategy(CPUS[0]).scope():
         make().build([None, WIDTH])
-
-
-def test_bad_devices():
-    with pytest.raises(TypeError, match="devices must be a list"):
-        AdaptiveSoftmax(N, cutoffs=[10], devices="CPU:1")
-    head = AdaptiveSoftmax(N, cutoffs=[10], devices=["CPU:1", *CPUS, "GPU:9"])
-    with pytest.raises(
-        ValueError, match=r"devices\[9\] = 'GPU:9' is not there"
-    ):
-        head.build([None, WIDTH])

@@ -273,12 +273,17 @@ def test_bad_arguments():
         HierarchicalSoftmax(TREE, plan="CPU:0")
     with pytest.raises(ValueError, match="another tree"):
         HierarchicalSoftmax(tf_hsm.Tree.two_level(9), plan=PLAN)
-    for name in ("GPU:7", "cuda:0", "/job:ps/task:0"):
-        head = HierarchicalSoftmax(TREE, devices=[name])
-        with pytest.raises(
-            ValueError, match=rf"devices\[0\] = '{name}' is not"
-        ):
-            head.build([None, WIDTH])
+    for make in (
+        lambda **options: HierarchicalSoftmax(TREE, **options),
+        make_adaptive,
+    ):
+        with pytest.raises(TypeError, match="devices must be a list"):
+            make(devices="CPU:1")
+        for name in ("GPU:7", "cuda:0", "/job:ps/task:0"):
+            head = make(devices=["CPU:1", name])
+            message = rf"devices\[1\] = '{name}' is not there"
+            with pytest.raises(ValueError, match=message):
+                head.build([None, WIDTH])
 
 
 def test_a_model_that_is_a_subclass():

@@ -1,4 +1,4 @@
-"""Names of rows: where they come from, and what keeps them."""
+"""Names of rows, counts of classes: where they come from, what keeps them."""
 
 import numpy as np
 import pytest
@@ -14,10 +14,6 @@ PATHS = [("animal", "cat"), ("plant",), ("animal", "dog"), ("thing", "", "é")]
 
 def animals():
     return Tree.from_paths(PATHS)
-
-
-def odd():
-    return Tree.balanced(len(ODD), len(ODD)).with_class_names(ODD)
 
 
 def test_from_paths_keeps_the_keys():
@@ -69,7 +65,7 @@ def test_class_names():
 
 
 def test_any_str_is_a_name():
-    tree = odd()
+    tree = Tree.balanced(len(ODD), len(ODD)).with_class_names(ODD)
     assert tree.names.tolist() == ODD
     assert [tree.class_name(c) for c in range(len(ODD))] == ODD
     for size in range(1, len(ODD)):
@@ -166,3 +162,57 @@ def test_classes_of_any_type():
     for bad in ([0, 4], [0, -2], [[1.0]], ["cat"], [True], [2**63]):
         with pytest.raises(IndexError, match=r"class(es)? "):
             tree.class_name(bad)
+
+
+COUNTS = [5, 0, 3, 100, 7, 1]
+BUILDERS = {
+    "huffman": lambda counts: Tree.huffman(counts),
+    "pinned": lambda counts: Tree.huffman(counts, pinned=True),
+    "from_counts": lambda counts: Tree.from_counts(counts),
+    "adaptive": lambda counts: Tree.adaptive(counts, cutoffs=[2]),
+    "with_counts": lambda counts: Tree.two_level(6).with_counts(counts),
+}
+every_builder = pytest.mark.parametrize(
+    "build", BUILDERS.values(), ids=BUILDERS
+)
+
+
+@every_builder
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_counts_are_kept(build, dtype):
+    counts = np.array(COUNTS, dtype)
+    tree = build(counts)
+    counts[0] = 17  # The tree has a copy.
+    for same in (tree, tree.with_class_names(list("abcdef")), tree.expand()):
+        assert same.counts.tolist() == COUNTS
+        assert same.counts.dtype == dtype
+        assert not same.counts.flags.writeable
+    assert (
+        tree == tree.with_counts(None) and tree.with_counts(None).counts is None
+    )
+
+
+def test_counts_are_used_where_no_others_are_given():
+    tree = Tree.from_counts(COUNTS, branching=2)
+    bare = tree.with_counts(None)
+    assert tree.expected_cost() == bare.expected_cost(COUNTS)
+    assert tree.expected_cost([1] * 6) == bare.expected_cost()
+    assert (tree.row_shares() == bare.row_shares(COUNTS)).all()
+    assert (tree.log_prior() == bare.log_prior(COUNTS)).all()
+    with pytest.raises(ValueError, match="has no counts; give them"):
+        bare.log_prior()
+
+
+def test_counts_where_no_class_ever_occurred():
+    tree = Tree.huffman([0, 0, 0])
+    assert tree.counts.tolist() == [0, 0, 0]
+    assert tree.expected_cost() == tree.with_counts(None).expected_cost()
+
+
+def test_counts_of_grown_and_rebalanced():
+    tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+    assert tree.counts.tolist() == [60, 30, 1]
+    assert tree.grow(["dog"]).counts.tolist() == [60, 30, 1, 0]
+    assert tree.grow({"dog": 5}).counts.tolist() == [60, 30, 1, 5]
+    assert tree.with_counts(None).grow({"dog": 5}).counts is None
+    assert tree.rebalance({"cat": 9, "the": 7}).counts.tolist() == [7, 0, 9]
