@@ -161,7 +161,7 @@ class SampledSoftmax(HeadLayer):
                 "often each class occurs"
             )
         self.num_sampled = num_sampled
-        self.tree = _flat_tree(num_classes)
+        self.tree = Tree.flat(num_classes)
         self.kernel = self.bias = None
         self._counts = counts
         self._draws = ClassSampler(
@@ -245,7 +245,7 @@ class SampledSoftmax(HeadLayer):
             config["counts"] = files.pack_counts(
                 _grown_counts(self._counts, num_classes, counts)
             )
-        layer = grown_layer.grow(self, _flat_tree(num_classes), counts, config)
+        layer = grown_layer.grow(self, Tree.flat(num_classes), counts, config)
         layer.step.assign(self.step.value)
         return layer
 
@@ -289,10 +289,6 @@ class SampledSoftmax(HeadLayer):
         if counts is not None:
             counts = files.unpack_counts(counts)
         return {**config, "counts": counts}
-
-
-def _flat_tree(num_classes):
-    return Tree.balanced(num_classes, [num_classes])
 
 
 def _grown_counts(counts, num_classes, given):
