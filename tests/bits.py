@@ -33,7 +33,8 @@ _TREES = (
     "forest_33",
 )
 _SHAPE = {"batch": (90,), "width": 35}  # no multiple of any vector
-_CALLS = 4  # of an op with random options
+# Of the weights of each call with random options, where an op has them.
+_MODES = (None, None, "int8", "int4")
 
 
 def _results(call):
@@ -57,16 +58,19 @@ def _results_of_head(name):
 
 def _all_results():
     """Yields the name of each call, and its results."""
-    for (op, on_variables), tree, dtype, number in itertools.product(
-        random_calls.OPS, _TREES, random_calls.DTYPES, range(_CALLS)
+    for (op, on_variables), tree, dtype, (number, mode) in itertools.product(
+        random_calls.OPS, _TREES, random_calls.DTYPES, enumerate(_MODES)
     ):
         if op.startswith("label_tree") and tree in _TREES[-2:]:
             continue
         name = op_calls.raw_name(op, on_variables)
         name = f"{name} {tree} {np.dtype(dtype)} {number}"
         rng = np.random.default_rng(zlib.crc32(name.encode()))
+        has_modes = on_variables and op in random_calls.INFERENCE
+        if not has_modes or op.endswith("grad") or dtype != np.float32:
+            mode = None
         call = random_calls.valid_call(
-            op, on_variables, rng, dtype=dtype, tree=tree, **_SHAPE
+            op, on_variables, rng, dtype=dtype, tree=tree, mode=mode, **_SHAPE
         )
         yield name, _results(call)
     for name in cases.CASES:
