@@ -33,7 +33,7 @@ _TREES = (
     "forest_33",
 )
 _SHAPE = {"batch": (90,), "width": 35}  # no multiple of any vector
-# Of the weights of each call with random options, where an op has them.
+# The kind of weights in each call of an op; only some ops take codes.
 _MODES = (None, None, "int8", "int4")
 
 
