@@ -12,6 +12,8 @@ import tensorflow as tf
 from tests.support import heads_by_name, inference_reference
 from tests.support.heads_by_name import TREE, WIDTH, make
 from tf_hsm import layers, metrics
+from tf_hsm.metrics import _of_the_best
+from tf_hsm.ops import top_k
 
 N, EXAMPLES = heads_by_name.NUM_CLASSES, 25
 RNG = np.random.default_rng(3)
@@ -205,15 +207,31 @@ class Counted(layers.HierarchicalSoftmax):
         return super().top_k(inputs, k, **options)
 
 
-def test_the_search_for_the_rank_is_bounded():
-    """No group below the label's probability is opened."""
+@pytest.mark.parametrize("k", [1, 1000])
+def test_the_search_for_the_rank_is_bounded(k, monkeypatch):
+    """No group below the label's probability is opened.
+
+    Where any k better classes tell the rank, the k best are not looked for.
+    """
+    first = []
+
+    def any_above(weights, biases, inputs, tree, k, bounds, **options):
+        first.append(bounds)
+        return top_k.any_above(
+            weights, biases, inputs, tree, k, bounds, **options
+        )
+
+    monkeypatch.setattr(_of_the_best, "any_above", any_above)
     head = Counted(TREE, dtype="float64")
     head.build([None, WIDTH])
-    metric = metrics.MeanReciprocalRank(head)
+    metric = metrics.MeanReciprocalRank(head, k)
     metric.update_state(ONE, head(X))
     own = head.log_prob(ONE[:, np.newaxis], X)[:, 0]
-    np.testing.assert_allclose(head.bounds, own, rtol=1e-2)
-    assert (head.bounds < own).numpy().all()
+    np.testing.assert_allclose(first[0], own, rtol=1e-2)
+    assert (first[0] < own).numpy().all()
+    is_second = np.isfinite(head.bounds)
+    assert is_second.mean() < 0.2
+    np.testing.assert_array_equal(head.bounds[is_second], first[0][is_second])
 
 
 def is_found(best, its, k):

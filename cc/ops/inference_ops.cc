@@ -188,6 +188,7 @@ const OpRegistration top_k(
     [](OpDefinition* op) {
       DefineInputs(op)
           .Attr("has_sigmoids: bool = false")
+          .Attr("takes_any: bool = false")
           .Input("k: int64")
           .Input("beam_width: int64")
           .Input("bounds: BoundTypes")
@@ -228,6 +229,8 @@ num_pruned: `[...]`, how many nodes a beam left out that could hold a better
 best_class: `[...]`, the first of classes.
 has_sigmoids: whether this is a label tree, each row of which has a sigmoid, and
   not each group a softmax.
+takes_any: whether any k classes within the bounds will do, in place of the
+  best; a GPU finds the best all the same.
 )doc");
 
 absl::Status SampleShape(InferenceContext* c, bool is_handle) {

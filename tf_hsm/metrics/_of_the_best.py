@@ -7,11 +7,15 @@ from keras import ops
 
 from tf_hsm import _checks
 from tf_hsm._head_reference import HeadReference, check_hidden, reference_to
+from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.losses import broadcast_weights
+from tf_hsm.ops.top_k import any_above
 from tf_hsm.runtime import arguments, label_sets, private_keras
 
 # In nats, relative to a log-probability and by itself: two ops round apart.
 _SLACK = 1e-4
+# Classes that are looked for beyond k, since some may be too near to the label.
+_MORE = 16
 
 
 class HeadMetric(keras.metrics.Metric):
@@ -203,9 +207,11 @@ def find_labels(head, hidden, k, labels, of_first=False):
       of_first: whether classes after the first label may be missing.
 
     The search opens no group that is less probable than the labels, the last of
-    them or `of_first` the first.
+    them or `of_first` the first. Where one label is looked for, the search ends
+    at any k classes that are better.
     """
     is_label, bounds = labels != label_sets.NONE, None
+    k = min(k, head.num_classes)
     if not head.node_labels:
         found = head.log_prob(tf.where(is_label, labels, 0), hidden)
         # An input without labels needs no search.
@@ -216,9 +222,35 @@ def find_labels(head, hidden, k, labels, of_first=False):
         else:
             bounds = tf.reduce_min(tf.where(is_label, found, np.inf), -1)
         slack = _SLACK * (1 + tf.abs(bounds))
+        above = bounds + slack
         bounds = tf.where(tf.math.is_finite(bounds), bounds - slack, bounds)
-    k = min(k, head.num_classes)
-    classes = head.top_k(hidden, k, bounds=bounds).classes
+    tree_head = head._head
+    if bounds is None or not isinstance(tree_head, TreeHead):
+        is_one = False
+    else:
+        is_one = of_first or labels.shape[-1] == 1
+    if is_one:
+        some = any_above(
+            tree_head.weights,
+            tree_head.biases,
+            hidden,
+            tree_head.tree,
+            min(k + _MORE, head.num_classes),
+            bounds,
+            logit_soft_cap=tree_head.logit_soft_cap,
+        )
+        # All that there are, or k classes that are surely better: the label is
+        # in its place, or is not among the k best.
+        is_known = some.classes[..., -1] < 0
+        is_known |= some.log_probs[..., k - 1] > above
+        bounds = tf.where(is_known, tf.cast(np.inf, bounds.dtype), bounds)
+        classes = tf.where(
+            is_known[..., tf.newaxis],
+            some.classes[..., :k],
+            head.top_k(hidden, k, bounds=bounds).classes,
+        )
+    else:
+        classes = head.top_k(hidden, k, bounds=bounds).classes
     hits = head.hits(classes[..., tf.newaxis, :], labels)
     return hits & is_label[..., tf.newaxis]
 

@@ -160,6 +160,7 @@ class ExampleSearch {
     int64_t wanted =
         widths_.before + static_cast<int64_t>(best_.size()) / 4 + num_barren_;
     if (is_full_) {
+      if (options_.takes_any) open_.clear();
       wanted = widths_.after;
       widths_.after = std::min(kGrowth * widths_.after, kMaxOpen);
     }

@@ -90,7 +90,8 @@ std::string FindFor(
   GroupSpan root;
   const std::string wrong_root = GroupAt(tree, 0, &root);
   if (!wrong_root.empty()) return wrong_root;
-  const Widths widths = WidthsFor(root, end - begin);
+  Widths widths = WidthsFor(root, end - begin);
+  if (options.takes_any) widths.before = 2;  // they may be the last
   std::vector<ExampleSearch<A>> searches(end - begin,
                                          ExampleSearch<A>(options, widths));
   std::vector<int64_t> active, starts;           // starts: of each one's slots

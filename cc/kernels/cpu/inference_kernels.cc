@@ -62,6 +62,11 @@ template <typename T>
 struct TopKOp : SigmoidAttributes {
   using A = Accumulator<T>;
 
+  absl::Status Read(OpKernelConstruction* context) {
+    TF_RETURN_IF_ERROR(SigmoidAttributes::Read(context));
+    return context->GetAttr("takes_any", &takes_any);
+  }
+
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     TopKInputs wanted;
@@ -73,6 +78,7 @@ struct TopKOp : SigmoidAttributes {
     SearchOptions options;
     options.max_classes = wanted.k;
     options.beam_width = wanted.beam_width;
+    options.takes_any = takes_any;
     if (wanted.has_mask) options.allowed = &wanted.mask;
     auto found = [&](int64_t example, const SearchResult<A>& result) {
       const int64_t first = example * wanted.k;
@@ -92,6 +98,8 @@ struct TopKOp : SigmoidAttributes {
     return StatusOf(FindBestClasses<T>(in.scorer, options, found,
                                        Data<const A>(wanted.bounds)));
   }
+
+  bool takes_any = false;
 };
 
 template <typename T>
