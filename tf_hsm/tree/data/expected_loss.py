@@ -57,7 +57,13 @@ def leave_one_out_loss(paths, pairs, counts):
     counts = np.maximum(counts, 0.5)
     num_nodes = int(paths.max()) + 1
     losses = np.zeros(_STRENGTHS.size)
-    features, classes, weights = pairs.features, pairs.classes, pairs.counts
+    # Within a feature, pairs at or below a node stand side by side.
+    ranks = np.empty(len(paths), np.int64)
+    ranks[np.lexsort(paths.T[::-1])] = np.arange(len(paths))
+    order = np.argsort(pairs.features * ranks.size + ranks[pairs.classes])
+    features, classes, weights = (
+        array[order] for array in (pairs.features, pairs.classes, pairs.counts)
+    )
     masses_above = np.full(counts.size, counts.sum())
     parents_of = np.zeros(num_nodes + 1, np.int64)
     for level in range(paths.shape[1]):
@@ -74,12 +80,12 @@ def leave_one_out_loss(paths, pairs, counts):
         masses_above = masses
         parents = paths[:, level - 1] if level else np.zeros_like(nodes)
         parents_of[nodes] = parents
-        keys, sums = _sums(features * num_nodes + nodes[classes], weights)
-        of_features, of_nodes = np.divmod(keys, num_nodes)
-        _, totals, places = _sums(
-            of_features * num_nodes + parents_of[of_nodes], sums, True
+        starts, sums, _ = _sums_of_runs(features, nodes[classes], weights)
+        of_features, of_nodes = features[starts], nodes[classes[starts]]
+        _, totals, sizes = _sums_of_runs(
+            of_features, parents_of[of_nodes], sums
         )
-        totals = totals[places]
+        totals = np.repeat(totals, sizes)
         for i, strength in enumerate(_STRENGTHS):
             probabilities = (sums - 1 + strength * shares[of_nodes]) / (
                 totals - 1 + strength
@@ -88,8 +94,10 @@ def leave_one_out_loss(paths, pairs, counts):
     return float(losses.min() / pairs.counts.sum())
 
 
-def _sums(keys, weights, return_places=False):
-    """Returns the distinct keys and their sums, and the place of each key."""
-    keys, places = np.unique(keys, return_inverse=True)
-    sums = np.bincount(places, weights, keys.size)
-    return (keys, sums, places) if return_places else (keys, sums)
+def _sums_of_runs(features, nodes, weights):
+    """Returns where runs of one feature and node begin, their sums, sizes."""
+    is_first = np.ones(features.size, bool)
+    is_first[1:] = (np.diff(features) != 0) | (np.diff(nodes) != 0)
+    starts = np.flatnonzero(is_first)
+    sums = np.add.reduceat(weights.astype(np.float64), starts)
+    return starts, sums, np.diff(starts, append=features.size)

@@ -48,7 +48,14 @@ class Pairs(NamedTuple):
 
     def renumbered(self):
         """Returns the pairs with features from 0 on, in the same order."""
-        _, features = np.unique(self.features, return_inverse=True)
+        largest = int(self.features.max(initial=-1))
+        if largest < 8 * self.features.size:
+            # Their places in a table, in less time than by sorting.
+            occurs = np.zeros(largest + 1, bool)
+            occurs[self.features] = True
+            features = (np.cumsum(occurs) - 1)[self.features]
+        else:
+            _, features = np.unique(self.features, return_inverse=True)
         return self._replace(features=features)
 
     def merged(self, features):
