@@ -39,9 +39,12 @@ def test_each_as_if_alone(prompts, traced):
 @pytest.mark.parametrize(
     "prompts, error, message",
     [
-        ([[1], []], ValueError, "at least one class each"),
-        ([[-1, 1], [2, -1]], ValueError, "-1 only on the left"),
-        ([[1, -1, 2], [1, 2, 3]], ValueError, "-1 only on the left"),
+        ([[1], []], ValueError, "must have at least one class"),
+        ([[], []], ValueError, "must have at least one class"),
+        ([], ValueError, r"\[batch, length\], but have .* \(0,\)"),
+        ([1, 2], ValueError, r"\[batch, length\], but have .* \(2,\)"),
+        ([[-1, 1], [2, -1]], ValueError, "only stand to the left"),
+        ([[1, -1, 2], [1, 2, 3]], ValueError, "only stand to the left"),
         ([[1.0], [2.5]], TypeError, "prompts must be integers"),
         (
             np.array([1, 2]),

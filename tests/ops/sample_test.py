@@ -339,6 +339,30 @@ def test_the_ends_of_the_restrictions(name, dtype):
         )
 
 
+@pytest.mark.parametrize("dtype", DTYPES[:2])
+def test_roots_without_a_probability(dtype):
+    """Nothing is drawn, and the others draw what they drew."""
+    name = next(iter(FORESTS))
+    tree = build(name)
+    problem = problem_on(tree, 4, dtype)
+    starts = references.random_starts(tree, 4, dtype)
+    dead = starts.copy()
+    dead[1], dead[2] = -np.inf, np.nan
+    draw = functools.partial(sample, *arguments_of(problem), tree, 30, seed=1)
+    for options in (
+        {},
+        {"top_k": 2},
+        {"top_p": 0.5},
+        {"top_k": 2, "top_p": 0.5},
+        {"top_p": 0.5, "temperature": 0.7},
+        {"temperature": 0.0},
+    ):
+        found = draw(root_log_probs=dead, **options).numpy()
+        assert (found[1:3] == -1).all()
+        wanted = draw(root_log_probs=starts, **options).numpy()
+        np.testing.assert_array_equal(found[[0, 3]], wanted[[0, 3]])
+
+
 def test_a_share_of_many_classes():
     """At a temperature, of the 1,024 best; at 1, or of what is allowed, all."""
     tree = tf_hsm.Tree.flat(3_000)

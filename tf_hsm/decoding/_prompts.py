@@ -19,12 +19,12 @@ def read_prompts(step, state, prompts):
 
     Args:
       step: a function `(classes, state) -> (hidden, state)`; see
-        `tf_hsm.decoding`. While a shorter prompt waits, it is called with the
-        class 0 for it, and its result is dropped.
+        `tf_hsm.decoding`. While a shorter prompt waits, `step` gets the class 0
+        for its entry, and the result is dropped.
       state: the first state, a nest of tensors `[batch, ...]`.
-      prompts: lists of classes, one for each entry of the batch; or integers
-        `[batch, length]` with -1 on the left of shorter prompts. Each has at
-        least one class.
+      prompts: lists of classes, or a `tf.RaggedTensor` of these, one for each
+        entry of the batch; or integers `[batch, length]` with -1 on the left of
+        shorter prompts. Each has at least one class.
 
     Returns:
       The state after all classes but the last of each prompt, and these last
@@ -32,13 +32,18 @@ def read_prompts(step, state, prompts):
 
     Raises:
       TypeError: the prompts are no integers.
-      ValueError: a prompt is empty or has -1 behind a class, the state is of
-        another batch, or `step` returned something else.
+      ValueError: a prompt is empty or has -1 behind a class, where values are
+        known before the graph runs; the state is of another batch; or `step`
+        returned something else.
     """
     if isinstance(prompts, tf.RaggedTensor):
-        prompts = prompts.to_list()
-    if isinstance(prompts, list | tuple):
-        arguments.integers([c for prompt in prompts for c in prompt], "prompts")
+        # Reversed, padded on the right, and reversed again.
+        lengths = prompts.row_lengths()
+        prompts = tf.reverse_sequence(prompts.to_tensor(-1), lengths, 1)
+        prompts = tf.reverse(prompts, [1])
+    elif isinstance(prompts, list | tuple) and all(map(np.ndim, prompts)):
+        for prompt in filter(len, prompts):
+            arguments.integers(prompt, "prompts")
         prompts = keras.utils.pad_sequences(prompts, dtype=np.int64, value=-1)
     prompts = tf.cast(arguments.integers(prompts, "prompts"), tf.int64)
     if prompts.shape.rank != 2:
@@ -49,7 +54,8 @@ def read_prompts(step, state, prompts):
     known = tf.get_static_value(prompts)
     if known is not None and not _is_padded_on_the_left(known):
         raise ValueError(
-            "prompts must have at least one class each, and -1 only on the left"
+            "each prompt must have at least one class, and -1 may only stand "
+            "to the left of its classes"
         )
 
     def read(state, classes):

@@ -95,8 +95,9 @@ class Sampler:
         """Draws a sequence for each entry of the batch.
 
         With `exclude`, `min_length` or a repetition penalty, each class is
-        drawn among the 1,024 most probable ones that these leave, or the
-        `top_k`. The probabilities count relative to their sum.
+        drawn among the `top_k` most probable ones that these leave, or among
+        those of the 1,024 most probable ones that these are sure to leave. The
+        probabilities count relative to their sum.
 
         Args:
           step: a function `(classes, state) -> (hidden, state)`; see
@@ -104,7 +105,7 @@ class Sampler:
           state: the first state, a nest of tensors `[batch, ...]`; `()` for
             none.
           head: a built layer of `tf_hsm.layers`; or what has their
-            `num_classes`, `sample` and `log_prob`.
+            `num_classes`, `sample` and `log_prob`, and `top_k` for rules.
           length: how many classes a sequence has at most.
           start: the class that is read first and is no part of a sequence: an
             integer, or `[batch]`.
@@ -122,8 +123,8 @@ class Sampler:
         Returns:
           `Sequences` of classes `[batch, length]`, log_probs and lengths
           `[batch]`. The log-probabilities are the model's, whatever the
-          temperature. A sequence also ends where the probabilities are NaN; its
-          log-probability is then NaN.
+          temperature. A sequence also ends where the probabilities are NaN, or
+          no class is left; its log-probability is then NaN.
 
         Raises:
           TypeError: `head` is none, `start` no integers, or `constraint` no
@@ -206,7 +207,7 @@ class Sampler:
             sequence, and -1; else it is not passed.
           best: with `exclude`, `min_length` or a repetition penalty, a function
             `(head, hidden, k)` that returns the `TopK` of the k best classes
-            that these leave; else it is not passed.
+            that these leave, by default about 1,024; else it is not passed.
 
         Returns:
           `[B]`, int64; -1 where the probabilities are NaN, or nothing is left.
@@ -230,7 +231,7 @@ class Sampler:
         else:
             k = 1 if self.temperature == 0 else self.top_k
             drawn = sample.draw_of_best(
-                best(head, hidden, k or sample.MAX_TEMPERED),
+                best(head, hidden, k),
                 1,
                 sample.seed_pair(seed),
                 self.temperature,
@@ -242,7 +243,10 @@ class Sampler:
         """Returns the `TopK` of the k best classes that the rules leave."""
         more = rules.most_out
         if self.repetition_penalty != 1:
-            more += sequences.shape[1]
+            more += rules.length
+        if k is None:
+            # A GPU finds no more classes at once.
+            k = max(1, sample.MAX_TEMPERED - more)
         k = min(k, head.num_classes)
         found = head.top_k(hidden, min(k + more, head.num_classes), **options)
         classes = found.classes

@@ -64,8 +64,8 @@ def read_jobs(value, name):
     jobs, places = {}, {}
     for job, addresses in value.items():
         place = f"{name}[{json.dumps(job)}]"
-        is_word = re.fullmatch("[A-Za-z][A-Za-z0-9_]*", str(job))
-        if not isinstance(job, str) or not is_word:
+        is_text = isinstance(job, str)
+        if not is_text or not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", job):
             raise ValueError(
                 f"{name} has the job {job!r}, but a job is a word such as ps"
             )

@@ -41,9 +41,10 @@ class SampledSoftmax(HeadLayer):
     with fewer it is another loss, with a lower value.
 
     Without a tape, as in `evaluate`, the loss is the loss of the full softmax,
-    over all N classes. (Within `tf.recompute_grad` it is always sampled; one
-    call of the head in a step then has one draw.) `log_probs`, `log_prob`,
-    `top_k`, `sample` and `predict_class` use all classes too. So does
+    over all N classes. Within `tf.recompute_grad` it is always sampled. Call
+    the head once per step there: with two calls, the gradient of one has
+    another draw than its loss. `log_probs`, `log_prob`, `top_k`, `sample` and
+    `predict_class` use all classes too. So does
     `tf_hsm.metrics.Perplexity`: in `fit` it costs a full softmax at each step.
 
     It is used as `tf_hsm.layers.HierarchicalSoftmax` is: in `compile(loss=

@@ -42,7 +42,7 @@ def hierarchical_softmax_sample(
     With `top_k` or `top_p` (nucleus sampling: Holtzman et al., 2020, The
     Curious Case of Neural Text Degeneration), the most probable classes are
     found first, exactly, as by `hierarchical_softmax_top_k`, and draws are made
-    among them by their probabilities. For a model that is unsure, a `top_p`
+    among them by p ** (1 / temperature). For a model that is unsure, a `top_p`
     near 1 is reached by most classes, at the cost of most classes.
 
     Args:
@@ -88,8 +88,9 @@ def hierarchical_softmax_sample(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): an
         argument is out of range, or a shape does not fit; the message names it.
       tf.errors.UnimplementedError: a GPU holds the weights, and `top_k` is
-        above 1,024, `top_p` alone is not reached by as many classes, or either
-        is given and they are float64.
+        above 1,024; `top_p` alone, at a temperature of 1, is not reached by as
+        many classes; or these, or a temperature of 0, are given and they are
+        float64.
       ValueError: `top_k` is below 1; or, with `allowed`, another argument is
         out of range.
       TypeError: an argument is not of its type; the message names it.
@@ -162,6 +163,14 @@ def draw_restricted(num_classes, temperature, top_k, top_p, of_best, of_all):
         of candidates, or None where `top_p` is a share of all classes.
       of_all: draws among all.
     """
+    if top_k is not None:
+        top_k = arguments.check_number(
+            top_k,
+            # A tensor that is 0 is all.
+            (top_k >= (0 if tf.is_tensor(top_k) else 1))
+            & (top_k <= num_classes),
+            f"top_k = {{}} is outside [1, {num_classes}]",
+        )
 
     def restricted():
         most = num_classes
@@ -196,8 +205,8 @@ def checked_temperature(temperature):
 def draw_of_best(found, num_samples, seed, temperature, top_p, *, of_all=False):
     """Draws `[B, num_samples]` classes from a `TopK` of `[B, k]`.
 
-    `top_p` is a share of the probabilities `of_all` classes, or of the
-    p ** (1 / temperature) of these k.
+    With `of_all`, `top_p` is a share of the probability of all classes. Without
+    it, it is a share of the sum of p ** (1 / temperature) over these k.
     """
     temperature = checked_temperature(temperature)
     log_probs = tf.cast(found.log_probs, tf.float64)

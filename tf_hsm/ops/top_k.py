@@ -195,7 +195,8 @@ def hierarchical_softmax_top_k(
 def any_above(weights, biases, inputs, tree, k, bounds, *, logit_soft_cap=None):
     """Finds any k classes that are at least as probable as a bound.
 
-    The search ends as soon as it has k of them: so it costs less than the best.
+    The search ends as soon as it has k of them. It costs less than a search for
+    the best k.
 
     Args:
       weights: see `hierarchical_softmax_top_k`, also for the others.
@@ -207,8 +208,9 @@ def any_above(weights, biases, inputs, tree, k, bounds, *, logit_soft_cap=None):
       logit_soft_cap: see `hierarchical_softmax_loss`.
 
     Returns:
-      A `TopK`, best first. Fewer than k classes are all that there are, and the
-      rest have the log-probability minus infinity and the class -1.
+      A `TopK`, best first. If fewer than k classes reach the bound, these are
+      all of them; the rest have the log-probability minus infinity and the
+      class -1.
     """
     bounds = arguments.bounds_of(None, bounds, inputs)
     optional = {"root_log_probs": None, "bounds": bounds}

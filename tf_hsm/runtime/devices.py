@@ -23,7 +23,7 @@ def cpu_only(weights, what):
     variable = variable_of(weights)
     if variable is None:
         return tf.device("CPU:0")
-    if tf.DeviceSpec.from_string(variable.device).device_type == "GPU":
+    if is_on_gpu(weights):
         raise tf.errors.UnimplementedError(
             None,
             None,
@@ -31,6 +31,14 @@ def cpu_only(weights, what):
             "weights on the CPU",
         )
     return contextlib.nullcontext()
+
+
+def is_on_gpu(weights):
+    """Whether weights are a variable on a GPU."""
+    variable = variable_of(weights)
+    if variable is None:
+        return False
+    return tf.DeviceSpec.from_string(variable.device).device_type == "GPU"
 
 
 def check_present(devices):

@@ -153,7 +153,7 @@ std::string DrawFromBest(const GroupScorer<T>& scorer,
       sums[i] = sum += none ? 0 : std::exp(gap / options.temperature);
     }
     int64_t count = best.num_classes;
-    if (options.top_k > 0 && options.top_p < 1) {
+    if (count > 0 && options.top_k > 0 && options.top_p < 1) {
       const double share = options.top_p * sum;
       count =
           1 + std::lower_bound(sums.begin(), sums.end(), share) - sums.begin();

@@ -5,7 +5,7 @@
 // so neither threads nor other draws matter. All draws go down together, level
 // by level, and those of an example that are at the same group share its
 // softmax. Restricted to the best classes, they are found first (search.h), and
-// drawn by p ** (1 / temperature): these shares are made first, and cut then.
+// drawn by p ** (1 / temperature), of which top_p cuts a share.
 //
 // Where the roots have log-probabilities, a draw takes its root by the uniform
 // number of depth 0, and the root's group by that of depth 1. The roots'
@@ -40,14 +40,14 @@ struct SampleOptions {
 // share of all classes would need the probability of each.
 constexpr int64_t kMaxTempered = 1024;
 
-// The options that say the same to those who draw: temperature 0 is the best
-// class, and top_p at a temperature has its candidates.
+// Replaces temperature 0 by top_k = 1, and gives a top_p without top_k its
+// kMaxTempered candidates where the temperature is not 1.
 SampleOptions Resolved(SampleOptions options, int64_t num_classes);
 
-// By options that are `Resolved`.
-// Fills classes [num_examples, num_samples]; -1 where the probabilities are
-// NaN, or those of all roots zero. Several roots must have log-probabilities.
-// Returns an empty string, or what is wrong with the tree.
+// Expects options from `Resolved`. Fills classes [num_examples, num_samples];
+// -1 where the probabilities are NaN, or those of all roots zero. Several roots
+// must have log-probabilities. Returns an empty string, or what is wrong with
+// the tree.
 template <typename T>
 std::string Sample(const GroupScorer<T>& scorer, const SampleOptions& options,
                    int64_t* classes);

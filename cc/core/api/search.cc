@@ -91,7 +91,7 @@ std::string FindFor(
   const std::string wrong_root = GroupAt(tree, 0, &root);
   if (!wrong_root.empty()) return wrong_root;
   Widths widths = WidthsFor(root, end - begin);
-  if (options.takes_any) widths.before = 2;  // they may be the last
+  if (options.takes_any) widths.before = 2;  // the search may end with them
   std::vector<ExampleSearch<A>> searches(end - begin,
                                          ExampleSearch<A>(options, widths));
   std::vector<int64_t> active, starts;           // starts: of each one's slots
