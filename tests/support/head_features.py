@@ -159,7 +159,7 @@ OPTIONS = {
     "`counts` for the first biases": counts,
     "`optimizer`, a step in place": _taken(optimizer="sgd"),
     "`stochastic_rounding` in place": stochastic_rounding,
-    # tests/layers/row_options_test.py and sampled/training_test.py test these.
+    # tests/layers/row_options_test.py tests these.
     "regularizers": _taken(kernel_regularizer="l2", bias_regularizer="l1"),
     "constraints": constraints,
     "pinned trees": pinned_trees,

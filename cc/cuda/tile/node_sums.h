@@ -1,6 +1,6 @@
 // What smoothed labels need of large groups.
 //
-// The target (smoothing.h) is linear in u, so one row per node stands for
+// The target (buffers.h) is linear in u, so one row per node stands for
 // all rows:
 //
 //   forward:   mean row  W' = sum over rows k of  u_k w_k
