@@ -56,8 +56,8 @@ def make(name="permuted", **options):
     return layer
 
 
-def make_inputs(*shape, seed=1):
-    return np.random.default_rng(seed).normal(size=[*shape, 12]).astype("f4")
+def make_inputs(*shape):
+    return np.random.default_rng(1).normal(size=[*shape, 12]).astype("f4")
 
 
 def ranks_of(layer):

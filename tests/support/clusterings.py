@@ -7,9 +7,9 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def spectrum(num_classes, width, seed=0):
+def spectrum(num_classes, width):
     """Vectors whose variances fall along the axes, as those of words do."""
-    return normal(num_classes, width, seed=seed) / np.sqrt(1 + np.arange(width))
+    return normal(num_classes, width) / np.sqrt(1 + np.arange(width))
 
 
 def within(vectors, labels):

@@ -26,16 +26,16 @@ def make_layer(tree=TREE, **options):
     return EmbeddingSoftmax(tree, num_embeddings=COUNT, width=WIDTH, **options)
 
 
-def make_inputs(kind, batch=22, seed=0, dtype=np.float32):
+def make_inputs(kind, batch=22):
     """Bags of 0 to 5 ids, some twice in a bag, or one id each."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     ids = (COUNT * rng.random([batch, LONGEST]) ** 2).astype(np.int64)
     if kind == "ids":
         return ids[:, 0]
     sizes = rng.integers(LONGEST + 1, size=[batch, 1])
     sizes[:2] = [[0], [LONGEST]]
     ids[np.arange(LONGEST) >= sizes] = PADDING
-    weights = rng.uniform(0.5, 2, size=ids.shape).astype(dtype)
+    weights = rng.uniform(0.5, 2, size=ids.shape).astype(np.float32)
     if kind.startswith("ragged"):
         ids, weights = (
             tf.ragged.boolean_mask(values, ids >= 0)
@@ -44,8 +44,8 @@ def make_inputs(kind, batch=22, seed=0, dtype=np.float32):
     return [ids, weights] if kind.endswith("weighted") else ids
 
 
-def make_labels(batch=22, seed=5):
-    return np.random.default_rng(seed).integers(NUM_CLASSES, size=batch)
+def make_labels(batch=22):
+    return np.random.default_rng(5).integers(NUM_CLASSES, size=batch)
 
 
 def symbols(kind):

@@ -334,10 +334,10 @@ def _mask(rng, row_spans, tree, batch):
     }
 
 
-def _slots(rng, rule, parameter, row_wise=True):
+def _slots(rng, rule, parameter):
     """The slots of a parameter, positive numbers."""
     shape = parameter.shape
-    if rule == "rowwise_adagrad" and row_wise:
+    if rule == "rowwise_adagrad":
         shape = shape[:1]
     slots = rng.random((RULES[rule], *shape)) + 0.1
     return list(slots.astype(oracle.accumulator(parameter.dtype)))
