@@ -72,7 +72,7 @@ both = pytest.mark.parametrize("name", ["grow", "prune"])
     ],
 )
 def test_goes_on(name, optimizer, own, form, eager, tmp_path):
-    """In place, and by the optimizer of the model."""
+    """Training goes on, in place and by the optimizer of the model."""
     change = CHANGES[name]
     compiling = {"run_eagerly": eager}
     if own:

@@ -183,7 +183,7 @@ def product_flops(work):
 
 
 def graph_of(model, shape):
-    """The operations of a forward, and those of its gradient."""
+    """The operations of a forward pass, and of its gradient."""
 
     @tf.function
     def run(x):

@@ -110,7 +110,7 @@ def test_not_trainable(frozen, form):
     ],
 )
 def test_variables_are_not_the_models(form, make):
-    """Its optimizer keeps nothing of their size, but has the projections."""
+    """The model's optimizer has slots for the projections, not the rows."""
     model = make_model(form, "lazy_adam", make=make, compiling=EAGERLY)
     head = head_of(model)
     shapes = [(6, 4), (6, 2)] if make is make_adaptive else []

@@ -127,7 +127,7 @@ def test_a_bad_label_moves_nothing(name, kind, own):
 
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
 def test_unsigned_labels(name):
-    """They are what they are as int64, and none is the ignored one."""
+    """Unsigned labels count as in int64; none is an `ignore_class` of -1."""
     head, x = heads_by_name.built(name), heads_by_name.inputs(name)
     head.objective.ignore_class = -1
     labels, output = np.abs(heads_by_name.labels(name)), head(x)

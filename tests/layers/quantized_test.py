@@ -133,7 +133,7 @@ SETS = {
     "name, mode, scale", all_pairs([*SETS], ["int8", "int4"], [0.1, 10])
 )
 def test_losses_of_label_sets(name, mode, scale):
-    """They are those of the decoded rows, whatever shape the labels have.
+    """Losses equal the losses of the decoded rows, for labels of any shape.
 
     Logits of up to 300 have log-probabilities that underflow. Some labels
     repeat; some inputs have none.

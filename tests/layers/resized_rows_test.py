@@ -43,7 +43,7 @@ def counts_of(tree):
     all_pairs(KINDS, ["near", "fitting", "branch", "rebalance"], [True, False]),
 )
 def test_new_rows_take_at_most_their_share(name, how, with_counts):
-    """All of it where inputs are zero; and the old rows keep their bits."""
+    """Zero inputs give new rows their whole share; old rows keep their bits."""
     head = built(CATALOGUE[name]())
     new = grown_tree(head.tree, how)
     counts = counts_of(new) if with_counts else None
@@ -153,7 +153,7 @@ def renormalized(head, keep, x):
 @pytest.mark.parametrize("how", ["first", "some"])
 @pytest.mark.parametrize("name", KINDS)
 def test_dropped_classes_leave_a_softmax_of_the_rest(name, how, use_bias):
-    """In each group."""
+    """The kept rows of each group have the softmax of what is left."""
     head = built(CATALOGUE[name](), use_bias=use_bias)
     keep = kept(head.tree, how)
     pruned = head.prune(keep, merge=False)
@@ -191,7 +191,7 @@ def test_pinned_trees(merge, how):
 
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_growth_to_the_expanded_tree(use_bias):
-    """As a head on the expanded tree grows that has the same values."""
+    """A pinned head grows as a head with equal values on the expanded tree."""
     whole = PINNED.expand()
     head, other = (built(tree, use_bias=use_bias) for tree in (PINNED, whole))
     pairs = zip(head.row_variables(), other.row_variables(), strict=True)

@@ -147,9 +147,9 @@ def test_checkpoints_of_other_cuts(tmp_path):
 
 
 def test_files_that_do_not_say(tmp_path, monkeypatch):
-    """Those of the versions before have the variables alone.
+    """Files of earlier versions have the variables alone.
 
-    Legacy ones are refused: another tree may have weights of the same shapes.
+    A legacy file is refused: another tree may have weights of the same shapes.
     """
     model, other = (model_of(HEADS["hierarchical"][0](t)) for t in TREES)
     before = head_of(other).get_weights()

@@ -295,7 +295,7 @@ def test_rows_that_are_switched_off(masked):
 
 
 def test_roots_of_no_probability():
-    """None of their classes is drawn; search_test.cc has searches."""
+    """No class below them is drawn; search_test.cc tests searches."""
     forest = build("below three_levels")
     arguments = random_arguments(forest, 9)
     starts = references.random_starts(forest, 9, np.float32)

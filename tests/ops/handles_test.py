@@ -213,7 +213,7 @@ def test_other_shapes_of_numbers(op, name, shape):
 
 @pytest.mark.parametrize("op", FROM_STATE)
 def test_states_of_something_else(op):
-    """Another loss's, two, or none; `check_states` has what errors say."""
+    """The state of another loss, two states, no state; see `check_states`."""
     (state,) = call_of(op).arguments["state"]
     other = small_call("loss_grad", "binary_12", on_variables=True)
     for wrong in (

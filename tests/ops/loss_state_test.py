@@ -244,7 +244,7 @@ def test_it_is_released_with_the_tape():
 
 @pytest.mark.parametrize("name, dtype", all_pairs(list(KEPT), DTYPES))
 def test_parameters_that_have_moved(name, dtype):
-    """The step is that of the present ones, to the bit."""
+    """A step uses the present values of the variables, to the bit."""
     tree, shape, _ = KEPT[name]
     problem = wide_problem(tree, shape, dtype)
     found = []

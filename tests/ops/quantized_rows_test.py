@@ -75,7 +75,7 @@ def test_the_numbers_of_the_rows(mode, width):
     ),
 )
 def test_answers_have_the_bits_of_float_rows(op, name, width, mode, scale):
-    """Whatever some of the scales are, or all, and the options."""
+    """The scales, some or all, and the options may have any value."""
     for seed, some in enumerate([slice(3, 9), slice(None)] * 2):
         rng = np.random.default_rng(seed)
         call = valid_call(op, True, rng, np.float32, name, (5,), width, mode)

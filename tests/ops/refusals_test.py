@@ -123,7 +123,7 @@ def no_integers(*names):
 
 
 class Mine(optimizers.SGD):
-    """It may do something else than its base."""
+    """A subclass, which may do something else than its base."""
 
 
 # What needs the whole gradient, of every optimizer.
@@ -489,7 +489,7 @@ def test_refused(name, error, options, words, in_graphs):
 
 @pytest.mark.parametrize("name", STEPS.split())
 def test_a_function_that_fails_changes_nothing(name):
-    """Neither weights nor slots; and it counts no step."""
+    """Weights and slots stay as they are, and no step is counted."""
     given, held = given_to(name)
     labels = given.pop("labels")
     step = tf.function(lambda y: FUNCTIONS[name](**given, labels=y))
@@ -503,7 +503,7 @@ def test_a_function_that_fails_changes_nothing(name):
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_an_optimizer_of_other_variables(rule):
-    """One that is not built, or for others, has no slots to use."""
+    """An optimizer that is not built for the variables has no slots."""
     given, (weights, biases, _) = given_to("train_step")
     makes = OPTIMIZERS[rule](), built(rule, [biases]), built(rule, [weights])
     for given["optimizer"] in makes:

@@ -166,7 +166,7 @@ def error_bound(tree, weights, decoded, x, kind):
     "case, mode, as_array", all_pairs(CASES, MODES, [False, True])
 )
 def test_certain_answers_are_right(case, mode, as_array):
-    """With log-probabilities of roots too, or a soft cap and no biases."""
+    """Heads may have log-probabilities of roots, or a soft cap, no biases."""
     name, kind = case
     tree = TREES[name]
     found = []
@@ -348,7 +348,7 @@ def test_subnormal_scales(mode):
 def test_nothing_is_certain_with_other_codes(
     way, kind, mode, as_array, tmp_path
 ):
-    """Behind the back of `keep`, or of a graph."""
+    """Rows or originals change unseen by `keep`, or by a graph."""
     options = {"mode": mode, "kind": kind, "as_array": as_array}
     model = drawn(TREES["two levels"], spread=2, **options)
     rows, changed = model.rows, np.roll(model.weights, 5, 0)

@@ -364,7 +364,7 @@ def test_roots_without_a_probability(dtype):
 
 
 def test_a_share_of_many_classes():
-    """At a temperature, of the 1,024 best; at 1, or of what is allowed, all."""
+    """A share of 1,024 classes at a temperature; of all at 1 or `allowed`."""
     tree = tf_hsm.Tree.flat(3_000)
     weights, inputs = np.zeros([tree.num_rows, 1]), np.ones([1])
     draw = functools.partial(

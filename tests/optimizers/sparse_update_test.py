@@ -195,7 +195,7 @@ def test_one_variable_twice_is_an_error():
 @pytest.mark.parametrize("rule", OURS)
 @pytest.mark.parametrize("decay", [None, 0.1])
 def test_which_rules_take_it(rule, decay):
-    """They need no sum, gather or scatter of rows beside it."""
+    """Rules that take the op need no sum, gather or scatter of rows beside."""
     variable = keras.Variable(np.zeros([9, 3], np.float32))
     optimizer = OURS[rule](weight_decay=decay)
     optimizer.build([variable])

@@ -203,7 +203,7 @@ def test_schedules(rate):
 
 
 def test_tapes():
-    """They watch variables that are read if these are trainable."""
+    """Tapes watch a variable that is read if it is trainable."""
     assert not private_tensorflow.has_tape()
     for trainable in (True, False):
         variable = tf.Variable(1.0, trainable=trainable)

@@ -45,7 +45,7 @@ def started(function, args, environments):
     """Calls a function in several processes; ends them with the block.
 
     Args:
-        function: As that of `run`.
+        function: What each process calls; see `run`.
         args: Its arguments.
         environments: More variables of each process.
 

@@ -40,7 +40,7 @@ def free_port():
 def start(*arguments, environment=None, **options):
     """Starts `python ARGUMENTS`; returns the process, with pipes for output.
 
-    `options` are those of `subprocess.Popen`.
+    `subprocess.Popen` takes the `options`.
     """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(

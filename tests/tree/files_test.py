@@ -148,7 +148,7 @@ FAILURES = [
     ["tf_hsm.tree.files.open", "numpy.savez", "os.fsync", "os.replace"],
 )
 def test_a_failed_save(tmp_path, monkeypatch, moment, error, code, reason):
-    """It leaves the old file whole and alone, and says why it failed."""
+    """The old file stays whole, no other is left, and the error says why."""
     path = tmp_path / "tree.npz"
     old = Tree.two_level(100)
     old.save(path)

@@ -211,7 +211,7 @@ def test_forms_of_keep(keep, classes):
 
 
 def test_counts_that_are_given():
-    """They choose the classes; the tree keeps its own."""
+    """Given counts choose the classes; the tree keeps its own counts."""
     pruned = TREE.prune(2, merge=False, counts=np.arange(8))
     assert pruned.tree.counts.tolist() == [3, 2]
     for keep, counts, message in (

@@ -267,7 +267,7 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         return function(inputs=self._hidden(inputs), **given)
 
     def _hidden(self, inputs):
-        """Returns the inputs `[..., width]` of the head for those of a user."""
+        """Returns the head's inputs `[..., width]` for what a user gives."""
         return inputs
 
     def _refusal(self, what):

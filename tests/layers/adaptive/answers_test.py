@@ -365,7 +365,7 @@ def test_lists_of_sequences():
 
 @pytest.mark.parametrize("allowed", [[0, 1, 2], [[3], [35], [-1]]])
 def test_tails_without_an_allowed_class_are_not_searched(allowed, monkeypatch):
-    """Nor are they for those inputs of a batch that may have none of it."""
+    """A tail is searched only for inputs that may have one of its classes."""
     searched = []
 
     def spy(head, inputs, *args, **options):
@@ -381,7 +381,7 @@ def test_tails_without_an_allowed_class_are_not_searched(allowed, monkeypatch):
 
 @pytest.mark.parametrize("where", ["shortlist", "tail"])
 def test_allowed_classes_of_probability_zero(where):
-    """They come last, but before what is not allowed."""
+    """Impossible classes come last, but before classes not allowed."""
     layer, x = make("narrow"), make_inputs(3)
     if where == "shortlist":
         # No tail has a probability; class 30 is in one.

@@ -102,7 +102,7 @@ def test_ignore_class(ignored, dtype):
 
 @pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
 def test_clusters_without_a_label(labels):
-    """They do not move, and neither does their state; the step counts."""
+    """Clusters without a label keep weights and slots; the step counts."""
     layer = make("narrow", optimizer=OPTIMIZERS["lazy_adam"](), ignore_class=-1)
     tables = [
         (v, *layer.optimizer.slots(v))
@@ -125,7 +125,7 @@ def test_clusters_without_a_label(labels):
 
 
 def test_graph_holds_no_arrays_of_classes():
-    """They are captured, not copied in as constants."""
+    """The graph captures the arrays, and has no copies as constants."""
     counts = np.random.default_rng(0).integers(99, size=3000)
     layer = AdaptiveSoftmax(
         3000, cutoffs=[500, 1400], div_value=2, counts=counts
@@ -143,7 +143,7 @@ def test_graph_holds_no_arrays_of_classes():
 
 
 def test_automatic_cutoffs():
-    """Those of the cost model, for the batch, the width and the counts."""
+    """The cost model chooses them for the batch, the width and the counts."""
     counts = 1e6 / np.arange(1, 20_001) ** 1.1
     shuffled = np.random.default_rng(0).permutation(counts)
     chosen = {}

@@ -55,7 +55,7 @@ def test_rows_of_a_softmax_over_one_group(how, use_bias):
 
 @pytest.mark.parametrize("how", ["grow", "given", "prune"])
 def test_counts_of_a_sampler(how):
-    """They follow the classes; new classes have the mean, or what is given."""
+    """Counts stay with their class; a new one has the mean or its own count."""
     head = built(sampler="counts", counts=COUNTS, power=1.0)
     if how == "prune":
         found, counts = head.prune(12, merge=False).head, COUNTS[-12:]
