@@ -65,8 +65,8 @@ struct SearchResult {
 // max_classes of them, or as many as together reach max_mass, the last one
 // included, if those are fewer. `bounds` [num_examples], or null, are the least
 // log-probabilities that are wanted; NaN: any. With takes_any, an exact
-// search ends as soon as it has max_classes within the bounds. Returns an empty string, or what
-// is wrong with the tree or the mask.
+// search ends as soon as it has max_classes within the bounds. Returns an empty
+// string, or what is wrong with the tree or the mask.
 template <typename T>
 std::string FindBestClasses(
     const GroupScorer<T>& scorer, const SearchOptions& options,
