@@ -195,7 +195,7 @@ QUESTIONS = [
 
 
 def draws(head, x):
-    """Draws from all classes."""
+    """Returns five draws for each input."""
     return head.sample(x, 5, seed=3)
 
 

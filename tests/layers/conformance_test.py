@@ -50,7 +50,10 @@ def asked(head, form, inputs, labels, weights, mask):
 
 @pytest.mark.parametrize("name, option", CASES)
 def test_losses_gradients_and_steps(name, option):
-    """Each way with another of GIVEN, with arrays or ragged labels."""
+    """Each case tries two of GIVEN, with arrays or ragged labels.
+
+    Tied and sampled heads make no step in place.
+    """
     offset = CASES.index((name, option))
     for number, (form, own) in enumerate(WAYS[offset % 2]):
         given = GIVEN[(offset + number) % len(GIVEN)]

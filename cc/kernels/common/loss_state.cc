@@ -74,7 +74,7 @@ std::string Describe(DataType dtype, const TensorShape& shape,
 }
 
 absl::Status Refuse(const std::string& made, const std::string& wanted) {
-  return InvalidArgument("state must be that of a loss ", wanted, ", but is ",
+  return InvalidArgument("state must come from a loss ", wanted, ", but is ",
                          made);
 }
 

@@ -123,7 +123,7 @@ struct KeptLoss {
     state = static_cast<const GpuLossState<T>*>(any_state);
     if (state->device != DeviceOf(context)) {
       return InvalidArgument(
-          "state must be that of a loss on this GPU, but is of another's");
+          "state must come from a loss on this GPU, but is another GPU's");
     }
     batch = state->batch;
     batch.weights = Data<T>(parameters.weights());
