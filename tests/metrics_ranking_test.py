@@ -222,6 +222,7 @@ def test_the_search_for_the_rank_is_bounded(k, monkeypatch):
         )
 
     monkeypatch.setattr(_of_the_best, "any_above", any_above)
+    keras.utils.set_random_seed(0)
     head = Counted(TREE, dtype="float64")
     head.build([None, WIDTH])
     metric = metrics.MeanReciprocalRank(head, k)

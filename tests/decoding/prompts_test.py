@@ -41,7 +41,7 @@ def test_each_as_if_alone(prompts, traced):
     [
         ([[1], []], ValueError, "must have at least one class"),
         ([[], []], ValueError, "must have at least one class"),
-        ([], ValueError, r"\[batch, length\], but have .* \(0,\)"),
+        ([], TypeError, "prompts must be integers"),
         ([1, 2], ValueError, r"\[batch, length\], but have .* \(2,\)"),
         ([[-1, 1], [2, -1]], ValueError, "only stand to the left"),
         ([[1, -1, 2], [1, 2, 3]], ValueError, "only stand to the left"),

@@ -150,7 +150,9 @@ def test_inputs_that_are_not_numbers(name, count):
     _, several, inputs = heads(name, count)
     inputs = tf.concat([inputs[:2], inputs[:1] * np.nan], 0)
     classes = several.predict_class(inputs).numpy()
-    assert ((classes >= 0) & (classes < N)).all()
+    assert ((classes[:2] >= 0) & (classes[:2] < N)).all()
+    for found in (classes, several.top_k(inputs, 9).classes.numpy()):
+        assert (found[2] == -1).all()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import oracle, references
 from tests.support.references import FORESTS, all_starts, build
+from tf_hsm.ops import top_k
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 
@@ -249,7 +250,12 @@ def check_nan(place):
         place.run(functools.partial(sample, top_k=k)).numpy() for k in (None, 3)
     ]
     assert np.isnan(values[1]).all() and np.isfinite(values[[0, 2]]).all()
-    for found in draws:
+    best = place.run(
+        lambda: tf_hsm.hierarchical_softmax_top_k(*arguments, tree, 9)
+    )
+    assert np.isnan(best.log_probs[1]).all()
+    first = place.run(lambda: top_k.best_class(*arguments, tree))
+    for found in (*draws, best.classes.numpy(), first.numpy()[:, np.newaxis]):
         assert (found[1] == -1).all() and (found[[0, 2]] >= 0).all()
 
 

@@ -41,7 +41,7 @@ def read_prompts(step, state, prompts):
         lengths = prompts.row_lengths()
         prompts = tf.reverse_sequence(prompts.to_tensor(-1), lengths, 1)
         prompts = tf.reverse(prompts, [1])
-    elif isinstance(prompts, list | tuple) and all(map(np.ndim, prompts)):
+    elif isinstance(prompts, list | tuple) and prompts and np.ndim(prompts[0]):
         for prompt in filter(len, prompts):
             arguments.integers(prompt, "prompts")
         prompts = keras.utils.pad_sequences(prompts, dtype=np.int64, value=-1)
@@ -75,4 +75,6 @@ def read_prompts(step, state, prompts):
 
 def _is_padded_on_the_left(prompts):
     is_class = prompts >= 0
-    return is_class[:, -1:].all() and (np.diff(is_class.astype(int)) >= 0).all()
+    if not is_class.shape[1]:
+        return False
+    return is_class[:, -1].all() and (np.diff(is_class.astype(int)) >= 0).all()

@@ -80,7 +80,8 @@ def _of_top(head, starts, k, mask):
         log_probs = tf.where(is_allowed, log_probs, -float("inf"))
     log_probs = tf.gather(log_probs, order, axis=-1)
     is_allowed = tf.gather(is_allowed, order, axis=-1)
-    classes = tf.where(is_allowed, tf.gather(classes, order), -1)
+    is_class = is_allowed & ~tf.math.is_nan(log_probs)
+    classes = tf.where(is_class, tf.gather(classes, order), -1)
     pruned = tf.zeros(tf.shape(starts)[:1], tf.int64)
     return _merge([BeamTopK(log_probs, classes, pruned)], k)
 

@@ -20,7 +20,9 @@ def best_classes(head, inputs, k, mask, least, beam_width):
     """
     if tf.is_tensor(k):
         k = tf.cast(k, tf.int32)
-    shortlist = _finite(head.shortlist.log_probs(inputs))
+    shortlist = head.shortlist.log_probs(inputs)
+    has_nan = tf.math.is_nan(shortlist[:, :1])  # or none: it is one group
+    shortlist = _finite(shortlist)
     if least is None:
         shape = tf.shape(inputs)[:1]
         least = arguments.flat_bounds(None, shape, shortlist.dtype)
@@ -67,7 +69,7 @@ def best_classes(head, inputs, k, mask, least, beam_width):
         values = route.replace(values, best.values)
         ranks = tf.pad(ranks, padding, constant_values=-1)
         ranks = route.replace(ranks, best_ranks)
-    is_found = values > -float("inf")
+    is_found = (values > -float("inf")) & ~has_nan
     ranks = tf.where(is_found & (values >= least[:, tf.newaxis]), ranks, -1)
     is_positive = (ranks >= 0) & (values > values.dtype.min)
     values = tf.where(is_positive, values, -float("inf"))

@@ -115,7 +115,8 @@ def hierarchical_softmax_top_k(
       probability, and equal ones in order of the classes. With `return_pruned`,
       `(log_probs, classes, num_pruned)`, the last `[...]` int64. NaN counts as
       a probability of zero; among classes of probability zero, which come only
-      where there are fewer than k others, the choice is not specified. With
+      where there are fewer than k others, the choice is not specified. Where
+      all are NaN, as for an input with NaN, the classes are -1. With
       `threshold`, `bounds` or `allowed`, where fewer than k classes are left,
       the rest have the log-probability minus infinity and the class -1. With
       `rescore`, `(log_probs, classes, certain)`, by the original rows. The last

@@ -144,7 +144,8 @@ struct BestClasses {
 };
 
 // Fills first [size] with each example's best class, num_pruned [size] with 0.
-std::string SplitBest(const BestClasses& best, int64_t* first,
+// `classes` are those of `best`: all become -1 where the first is NaN.
+std::string SplitBest(const BestClasses& best, int64_t* classes, int64_t* first,
                       int64_t* num_pruned, void* stream);
 
 // Draws classes [size, num_samples] among them by p ** (1 / temperature), the

@@ -89,7 +89,9 @@ inline void CheckDraws(int64_t num_classes, int64_t size, double top_p,
                             device_ids.data()};
   std::string error = DrawFromBest(best, top_p, of_all, arguments, draws.data(),
                                    too_few.data(), CheckStream());
-  error += SplitBest(best, first.data(), pruned.data(), CheckStream());
+  error += SplitBest(best, device_ids.data(), first.data(), pruned.data(),
+                     CheckStream());
+  const std::vector<int64_t> kept = device_ids.Download();
   const std::vector<int64_t> got = draws.Download();
   const std::vector<int32_t> flags = too_few.Download();
   const std::vector<int64_t> firsts = first.Download();
@@ -98,7 +100,11 @@ inline void CheckDraws(int64_t num_classes, int64_t size, double top_p,
   int64_t wrong = 0;
   for (int64_t i = 0; i < size; ++i) {
     const float* own = log_probs.data() + i * k;
-    wrong += firsts[i] != ids[i * k] || counts[i] != 0;
+    for (int64_t j = 0; j < k; ++j) {
+      const int64_t want = std::isnan(own[0]) ? -1 : ids[i * k + j];
+      wrong += kept[i * k + j] != want || (j == 0 && firsts[i] != want);
+    }
+    wrong += counts[i] != 0;
     std::vector<double> shares;
     double total = 0;
     for (int64_t j = 0; j < k; ++j) {

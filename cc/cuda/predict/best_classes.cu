@@ -20,10 +20,15 @@ constexpr int kThreads = 128;
 constexpr double kLeastMass = 1e-10;
 
 TF_HSM_KERNEL(kThreads)
-SplitBestKernel(BestClasses best, int64_t* first, int64_t* num_pruned) {
+SplitBestKernel(BestClasses best, int64_t* classes, int64_t* first,
+                int64_t* num_pruned) {
   const int64_t i = GlobalIndex();
   if (i >= best.size) return;
-  first[i] = best.classes[i * best.k];
+  const float log_prob = best.log_probs[i * best.k];
+  if (log_prob != log_prob) {
+    for (int64_t j = 0; j < best.k; ++j) classes[i * best.k + j] = -1;
+  }
+  first[i] = classes[i * best.k];
   num_pruned[i] = 0;
 }
 
@@ -122,12 +127,12 @@ std::string Check(const BestClasses& best) {
 
 }  // namespace
 
-std::string SplitBest(const BestClasses& best, int64_t* first,
+std::string SplitBest(const BestClasses& best, int64_t* classes, int64_t* first,
                       int64_t* num_pruned, void* stream) {
   const std::string error = Check(best);
   if (!error.empty()) return error;
   Launch(SplitBestKernel, CeilDivide(best.size, kThreads), kThreads, 0, stream,
-         best, first, num_pruned);
+         best, classes, first, num_pruned);
   return LaunchError();
 }
 

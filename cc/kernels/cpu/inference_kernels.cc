@@ -82,9 +82,12 @@ struct TopKOp : SigmoidAttributes {
     if (wanted.has_mask) options.allowed = &wanted.mask;
     auto found = [&](int64_t example, const SearchResult<A>& result) {
       const int64_t first = example * wanted.k;
+      // NaN is last: if the first is NaN, no class has a probability.
+      const bool has_best =
+          result.num_classes > 0 && !std::isnan(result.classes[0].log_prob);
       for (int64_t i = 0; i < result.num_classes; ++i) {
         out.log_probs[first + i] = result.classes[i].log_prob;
-        out.classes[first + i] = result.classes[i].id;
+        out.classes[first + i] = has_best ? result.classes[i].id : -1;
       }
       // Bounds and masks may leave fewer; else, that is an error later.
       for (int64_t i = result.num_classes; i < wanted.k; ++i) {
@@ -92,8 +95,7 @@ struct TopKOp : SigmoidAttributes {
         out.classes[first + i] = -1;
       }
       out.num_pruned[example] = result.num_pruned;
-      out.best_class[example] =
-          result.num_classes > 0 ? result.classes[0].id : -1;
+      out.best_class[example] = has_best ? result.classes[0].id : -1;
     };
     return StatusOf(FindBestClasses<T>(in.scorer, options, found,
                                        Data<const A>(wanted.bounds)));

@@ -105,7 +105,8 @@ struct TopKOp : SigmoidAttributes {
     TF_RETURN_IF_ERROR(
         FindBest(context, best, {best.k, bounds, mask.ranks()}, &in));
     return StatusOf(
-        SplitBest(best, out.best_class, out.num_pruned, StreamOf(context)));
+        SplitBest(best, out.classes, out.best_class, out.num_pruned,
+                  StreamOf(context)));
   }
 };
 
