@@ -104,9 +104,8 @@ struct TopKOp : SigmoidAttributes {
     const float* bounds = Data<const float>(wanted.bounds);
     TF_RETURN_IF_ERROR(
         FindBest(context, best, {best.k, bounds, mask.ranks()}, &in));
-    return StatusOf(
-        SplitBest(best, out.classes, out.best_class, out.num_pruned,
-                  StreamOf(context)));
+    return StatusOf(SplitBest(best, out.classes, out.best_class, out.num_pruned,
+                              StreamOf(context)));
   }
 };
 
