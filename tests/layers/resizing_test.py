@@ -230,9 +230,7 @@ def embedding_model(form, own):
     model = softmaxes.make_model(layer, "ragged", form, OPTIMIZERS["adagrad"]())
     inputs = softmaxes.make_inputs("ragged")
     labels = softmaxes.make_labels() % 4 + NUM_CLASSES - 4
-    return model, [
-        softmaxes.arguments(form, inputs, y) for y in (labels, labels + NEW)
-    ]
+    return model, [arguments(form, inputs, y) for y in (labels, labels + NEW)]
 
 
 @pytest.mark.parametrize(

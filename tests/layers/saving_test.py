@@ -59,7 +59,7 @@ def model_of(name, form, rule, own=True, decays=False, **options):
         model = softmaxes.make_model(layer, kind, form, OPTIMIZERS[rule]())
         model.run_eagerly = True
         inputs, labels = softmaxes.make_inputs(kind), softmaxes.make_labels()
-        return model, softmaxes.arguments(form, inputs, labels)
+        return model, arguments(form, inputs, labels)
     tokens, labels = make_data()
     if name == "label_tree":
         labels = labels[..., np.newaxis]
