@@ -306,24 +306,6 @@ def test_class_vectors():
     assert np.mean(TRUTH[similar.argmax(1)] == TRUTH) > 0.9
 
 
-def test_the_tree_is_the_same_for_any_number_of_threads(monkeypatch):
-    """With chunks so small that many of them are split side by side."""
-    size = 2_000
-    monkeypatch.setattr("tf_hsm.tree.clustering.two_means._CHUNK", 1 << 12)
-    rng = np.random.default_rng(0)
-    labels = rng.integers(size, size=4 * size)
-    contexts = labels // 8 + rng.integers(4, size=labels.size)
-    trees = []
-    for count in (1, 3):
-        monkeypatch.setattr(
-            "os.sched_getaffinity", lambda _, count=count: range(count)
-        )
-        trees.append(tree_of(labels, contexts, num_classes=size))
-    one, other = trees
-    np.testing.assert_array_equal(one.class_rows, other.class_rows)
-    assert one == other
-
-
 def test_progress(monkeypatch, capsys):
     monkeypatch.setattr("tf_hsm.tree.builders.progress._SECONDS", -1)
     Tree.from_data(LABELS, CONTEXTS)

@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.cost import expected
-from tf_hsm.tree import masses, threads
+from tf_hsm.tree import masses
 from tf_hsm.tree.arrays import assemble, level_starts
 from tf_hsm.tree.builders.adaptive import by_frequency
 from tf_hsm.tree.builders.balanced import balanced
@@ -86,24 +86,19 @@ def _best_root_leaves(counts, points, pairs, seed, report):
     order = by_frequency(counts)
     per_class = max(counts.sum() / counts.size, 1)
     per_level = _NATS_PER_LEVEL * math.log10(per_class)
-
-    def cost(size):
+    costs = {}
+    for size in _sizes(counts.size):
+        report(f"trying {size} classes in the root's group")
         tried = nodes.copy()
         tried[order[:size]] = -1
         tried[order[:size], 0] = nodes.max() + 1 + np.arange(size)
         depths = np.count_nonzero(tried >= 0, axis=1)
-        result = (
+        costs[size] = (
             leave_one_out_loss(tried, pairs, counts)
             + per_level * np.average(depths, weights=counts)
             + _NATS_PER_LOG_TIME * math.log(_milliseconds(counts, size))
         )
-        report(f"tried {size} classes in the root's group")
-        return result
-
-    sizes = _sizes(counts.size)
-    with threads.pool() as pool:
-        costs = list(pool.map(cost, sizes))
-    return sizes[int(np.argmin(costs))]
+    return min(costs, key=costs.get)
 
 
 def _sizes(num_classes):

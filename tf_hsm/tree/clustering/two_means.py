@@ -6,14 +6,11 @@ step of Lloyd's algorithm is one projection and one selection. It is exactly
 balanced, and never makes the sum larger. Label trees are learned in this way in
 Prabhu et al., Parabel, WWW 2018.
 
-Runs are split side by side, in threads. Sums are made by `einsum`, each in one
-thread and one order, not by a BLAS, and random numbers are drawn before:
-results then do not depend on the number of threads.
+Sums are made by `einsum`, in one thread and one order, not by a BLAS: results
+then do not depend on the number of threads.
 """
 
 import numpy as np
-
-from tf_hsm.tree import threads
 
 _CHUNK = 2**20  # numbers that are worked on at once: they fit the cache
 _SAMPLE = 2**24  # numbers from which the parts of larger runs are learned
@@ -41,7 +38,6 @@ class TwoMeans:
         self._random = np.random.default_rng(seed)
         self._chunk_rows = max(_CHUNK // self.width, 1)
         self._sample_rows = max(_SAMPLE // self.width, 1024)
-        self._threads = threads.pool()
 
     def split(self, left, right, improve=False):
         """Divides the points of each two runs of places among them anew.
@@ -59,8 +55,7 @@ class TwoMeans:
         """
         (left_starts, left_sizes), (right_starts, right_sizes) = left, right
         num_moved = np.empty(left_starts.size, np.int64)
-
-        def divide(same, sample, start):
+        for same in self._alike(left_sizes, right_sizes):
             num_left = left_sizes[same[0]]
             places = np.hstack(
                 [
@@ -69,9 +64,7 @@ class TwoMeans:
                 ]
             )
             members = self.order[places]
-            is_left = self._choose_left(
-                members, num_left, improve, sample, start
-            )
+            is_left = self._choose_left(members, num_left, improve)
             self.order[places] = np.hstack(
                 [
                     members[is_left].reshape(same.size, -1),
@@ -79,45 +72,15 @@ class TwoMeans:
                 ]
             )
             num_moved[same] = np.count_nonzero(is_left[:, num_left:], axis=1)
-
-        self._in_threads(
-            divide,
-            [
-                (same, *self._draw(left_sizes[same[0]] + right_sizes[same[0]]))
-                for same in self._alike(left_sizes, right_sizes)
-            ],
-        )
         return num_moved
 
     def means(self, starts, sizes):
         """Returns `[P, D]`, the mean of the points of each run of places."""
         means = np.empty((starts.size, self.width), np.float32)
-
-        def find(same):
+        for same in self._alike(sizes):
             places = _runs(starts[same], sizes[same[0]])
             means[same] = self._rows(self.order[places]).mean(axis=1)
-
-        self._in_threads(find, [(same,) for same in self._alike(sizes)])
         return means
-
-    def _in_threads(self, function, calls):
-        """Calls a function with each of some arguments."""
-        running = [self._threads.submit(function, *call) for call in calls]
-        for one in running:
-            one.result()
-
-    def _draw(self, size):
-        """Draws what splits of runs of `size` points begin with.
-
-        Returns:
-          Points from which the parts are learned, None for all; and the first
-          direction of the power steps.
-        """
-        sample = None
-        if size > self._sample_rows:
-            sample = self._random.choice(size, self._sample_rows, replace=False)
-            sample.sort()
-        return sample, self._random.standard_normal(self.width, np.float32)
 
     def _alike(self, *sizes):
         """Yields indices of runs of the same sizes that make a chunk."""
@@ -137,23 +100,20 @@ class TwoMeans:
     def _rows(self, members):
         return np.take(self._points, members, axis=0)
 
-    def _choose_left(self, members, num_left, improve, sample, start):
-        """Returns `[P, n]` booleans, `num_left` of them true in each run.
-
-        `sample` and `start` are from `_draw`.
-        """
+    def _choose_left(self, members, num_left, improve):
+        """Returns `[P, n]` booleans, `num_left` of them true in each run."""
         size = members.shape[1]
         is_left = None
         if improve:
             is_left = np.broadcast_to(np.arange(size) < num_left, members.shape)
-        if sample is None:
-            rows = self._rows(members)
-            return self._learn(rows, num_left, is_left, start)[0]
+        if size <= self._sample_rows:
+            return self._learn(self._rows(members), num_left, is_left)[0]
+        sample = self._random.choice(size, self._sample_rows, replace=False)
+        sample.sort()
         _, direction = self._learn(
             self._rows(members[:, sample]),
             max(num_left * sample.size // size, 1),
             None if is_left is None else is_left[:, sample],
-            start,
         )
         scores = np.empty(members.shape, np.float32)
         for begin in range(0, size, self._chunk_rows):
@@ -163,18 +123,18 @@ class TwoMeans:
             )
         return _largest(scores, num_left)
 
-    def _learn(self, points, num_left, before, start):
+    def _learn(self, points, num_left, before):
         """Finds the compact parts of runs of points.
 
         The means of `points [P, n, D]` are taken off in place. The left part
         has `num_left` points, and the result must not be worse than the parts
-        `before`, `[P, n]` booleans or None. `start [D]` is a direction.
+        `before`, `[P, n]` booleans or None.
 
         Returns:
           `[P, n]` booleans, and the sums `[P, D]` of the left parts.
         """
         points -= points.mean(axis=1, keepdims=True)
-        principal = _principal(points, start)
+        principal = self._principal(points)
         if before is None:
             return self._iterate(points, principal, num_left)
         is_left, direction = self._iterate(
@@ -207,15 +167,15 @@ class TwoMeans:
                     break
         return is_left, direction
 
-
-def _principal(points, start):
-    """Returns about the principal directions `[P, D]`, by power steps."""
-    direction = np.broadcast_to(start, points[:, 0].shape)
-    for _ in range(_POWER_STEPS):
-        direction = _sum(points, _project(points, direction))
-        largest = np.abs(direction).max(axis=1, keepdims=True)
-        direction /= np.where(largest > 0, largest, 1)
-    return direction
+    def _principal(self, points):
+        """Returns about the principal directions `[P, D]`, by power steps."""
+        direction = self._random.standard_normal(self.width, np.float32)
+        direction = np.broadcast_to(direction, points[:, 0].shape)
+        for _ in range(_POWER_STEPS):
+            direction = _sum(points, _project(points, direction))
+            largest = np.abs(direction).max(axis=1, keepdims=True)
+            direction /= np.where(largest > 0, largest, 1)
+        return direction
 
 
 def _runs(starts, size):
