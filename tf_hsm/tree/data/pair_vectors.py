@@ -52,8 +52,8 @@ def class_vectors(pairs, num_classes, width, seed):
 def _orthonormal(columns):
     """Returns a basis of the span of `columns [F, D]`, orthonormal columns.
 
-    By the eigenvectors of their products, since the QR decomposition of NumPy
-    takes thirty times as long. Where the span has fewer dimensions, the rest of
+    By the eigenvectors of their products: the QR decomposition of NumPy takes
+    six to eight times as long. Where the span has fewer dimensions, the rest of
     the columns are zero.
     """
     columns = columns.astype(np.float64)
