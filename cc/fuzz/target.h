@@ -16,7 +16,7 @@
 
 namespace tf_hsm {
 
-// The bytes of a fuzzer as numbers: first those bytes, then numbers that follow
+// The bytes of a fuzzer as numbers: first the bytes, then numbers that follow
 // from them. So a few bytes choose shapes and the first values, and more bytes
 // more values, but every input is a whole case. A generator of random numbers
 // for <random> and for the tests' Draw.

@@ -43,6 +43,8 @@ def test_each_as_if_alone(prompts, traced):
         ([[], []], ValueError, "must have at least one class"),
         ([], TypeError, "prompts must be integers"),
         ([1, 2], ValueError, r"\[batch, length\], but have .* \(2,\)"),
+        ([[1], 2], ValueError, "must be lists of classes"),
+        ([1, [2]], ValueError, "must be lists of classes"),
         ([[-1, 1], [2, -1]], ValueError, "only stand to the left"),
         ([[1, -1, 2], [1, 2, 3]], ValueError, "only stand to the left"),
         ([[1.0], [2.5]], TypeError, "prompts must be integers"),

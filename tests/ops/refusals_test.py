@@ -369,7 +369,8 @@ INVALID_ARGUMENTS = {
         ({"allowed": np.ones([3, 3], int)}, "allowed must have the shape"),
         ({"allowed": np.ones([59], bool)}, "allowed must have a boolean for"),
     ],
-    # Trees of which others have the weights, or as many.
+    # Weights that are made for another tree, with another number of rows or the
+    # same.
     f"loss train_step {DOWN}": [
         (
             {"tree": tree, "weights": new([rows, WIDTH]), "biases": None},

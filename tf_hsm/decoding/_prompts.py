@@ -41,7 +41,12 @@ def read_prompts(step, state, prompts):
         lengths = prompts.row_lengths()
         prompts = tf.reverse_sequence(prompts.to_tensor(-1), lengths, 1)
         prompts = tf.reverse(prompts, [1])
-    elif isinstance(prompts, list | tuple) and prompts and np.ndim(prompts[0]):
+    elif isinstance(prompts, list | tuple) and any(map(np.ndim, prompts)):
+        if any(np.ndim(prompt) != 1 for prompt in prompts):
+            raise ValueError(
+                "prompts must be lists of classes, one for each entry of the "
+                "batch"
+            )
         for prompt in filter(len, prompts):
             arguments.integers(prompt, "prompts")
         prompts = keras.utils.pad_sequences(prompts, dtype=np.int64, value=-1)

@@ -95,9 +95,9 @@ class Sampler:
         """Draws a sequence for each entry of the batch.
 
         With `exclude`, `min_length` or a repetition penalty, each class is
-        drawn among the `top_k` most probable ones that these leave, or among
-        those of the 1,024 most probable ones that these are sure to leave. The
-        probabilities count relative to their sum.
+        drawn among the `top_k` most probable ones that these leave, by default
+        about 1,024: as many as are sure to be left of the 1,024 most probable
+        classes. Their probabilities count relative to their sum.
 
         Args:
           step: a function `(classes, state) -> (hidden, state)`; see

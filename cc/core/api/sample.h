@@ -45,9 +45,9 @@ constexpr int64_t kMaxTempered = 1024;
 SampleOptions Resolved(SampleOptions options, int64_t num_classes);
 
 // Expects options from `Resolved`. Fills classes [num_examples, num_samples];
-// -1 where the probabilities are NaN, or those of all roots zero. Several roots
-// must have log-probabilities. Returns an empty string, or what is wrong with
-// the tree.
+// -1 where the probabilities are NaN, or all roots have a probability of zero.
+// Several roots must have log-probabilities. Returns an empty string, or what
+// is wrong with the tree.
 template <typename T>
 std::string Sample(const GroupScorer<T>& scorer, const SampleOptions& options,
                    int64_t* classes);

@@ -144,7 +144,8 @@ struct BestClasses {
 };
 
 // Fills first [size] with each example's best class, num_pruned [size] with 0.
-// `classes` are those of `best`: all become -1 where the first is NaN.
+// `classes` is the memory of best.classes: an example's classes become -1 where
+// its first log-probability is NaN.
 std::string SplitBest(const BestClasses& best, int64_t* classes, int64_t* first,
                       int64_t* num_pruned, void* stream);
 

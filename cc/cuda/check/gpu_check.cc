@@ -40,7 +40,7 @@ namespace {
 using Rng = std::mt19937;
 
 // The cases that every check of the loss and of predictions runs on: small
-// ones, forests, and those that only a GPU does quickly.
+// ones, forests, and large ones, which only a GPU does quickly.
 
 std::vector<CheckCase> SmallCases(Rng* rng) {
   return {

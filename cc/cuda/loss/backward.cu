@@ -1,5 +1,5 @@
 // The entry points of the backward and of updates in place: see gpu.h; and the
-// kernels of rows that follow those at large groups.
+// kernels of rows, which follow the kernels of large groups.
 //
 // dW and db of small groups, and the sums of partial ones: a warp per item.
 //

@@ -130,8 +130,8 @@ def _rows(gradient):
 def count(operations, trips_of=None):
     """Returns the `Work` of operations, and names of what was not counted.
 
-    FLOPs are those that `tf.profiler` counts; of other ops with floating point
-    outputs, one for each number. A loop counts as often as it runs at most; of
+    FLOPs are counted as by `tf.profiler`; another op with floating point
+    outputs has one for each number. A loop counts as often as it runs at most; of
     branches, the one with most FLOPs counts. The dict `trips_of` keeps how
     often loops run, for the loops of their gradients.
     """
