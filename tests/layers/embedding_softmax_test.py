@@ -165,8 +165,8 @@ LONG = np.zeros([2, softmaxes.WIDTH], np.int64)
 ERRORS = TypeError, ValueError, tf.errors.InvalidArgumentError
 # Words of the error, and inputs.
 INPUTS = [
-    (f"= {COUNT}|ids must be in .0, {COUNT}", BAGS + COUNT - 3),
-    (f"= -2|ids must be in .0, {COUNT}", RAGGED),
+    (rf"= {COUNT} is outside \[0, {COUNT}\)", BAGS + COUNT - 3),
+    (rf"= -2 is outside \[0, {COUNT}\)", RAGGED),
     ("ids must be integers, but are float", BAGS * 1.0),
     (r"ids, of shape \(2, 2, 1\), must be \[batch", BAGS[..., None]),
     ("weights must have the shape of ids", [BAGS, np.ones(2, "f4")]),
@@ -186,9 +186,15 @@ CALLS = [
         (words, lambda layer, ids=ids: layer_step(layer, ids, LABELS))
         for words, ids in INPUTS
     ),
-    ("ids must be", lambda layer: layer.embed([1, COUNT])),
-    ("ids must be", lambda layer: layer.log_probs([1, COUNT])),
-    ("ids must be", lambda layer: layer.top_k([1, COUNT], 2)),
+    (rf"ids\[1\] = {COUNT} is outside", lambda layer: layer.embed([1, COUNT])),
+    (
+        rf"ids\[1\] = {COUNT} is outside",
+        lambda layer: layer.log_probs([1, COUNT]),
+    ),
+    (
+        rf"ids\[1\] = {COUNT} is outside",
+        lambda layer: layer.top_k([1, COUNT], 2),
+    ),
     ('keras.Input.*dtype="int64"', lambda layer: layer(keras.Input([]))),
     (r"not ids.*what head\(ids\)", lambda layer: layer.loss(LABELS, LONG)),
     (

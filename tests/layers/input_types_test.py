@@ -110,10 +110,7 @@ def test_a_bad_label_moves_nothing(name, kind, own):
         bad = labels.copy()
         bad[7] = wrong
         position = 7 * labels[0].size
-        words = (
-            rf"labels\[{position}\] = {wrong} is outside \[0, 30\)|"
-            rf"labels must be in \[0, 30\)(.|\n)*7(.|\n)*{wrong}\D"
-        )
+        words = rf"labels\[{position}\] = {wrong} is outside \[0, 30\)"
         with pytest.raises(tf.errors.InvalidArgumentError, match=words):
             call(x, bad)
     if kind == "function" and name != "SampledSoftmax":

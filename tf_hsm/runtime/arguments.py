@@ -172,15 +172,15 @@ def in_range(numbers, count, name, counted=None):
     """
     is_right = (numbers >= 0) & (numbers < count)
     wrong = ~is_right if counted is None else counted & ~is_right
-    asserted = tf.debugging.Assert(
-        ~tf.reduce_any(wrong),
-        [
-            f"{name} must be in [0, {count}); the first that is not has "
-            "position and value",
-            tf.where(wrong)[:1],
-            tf.boolean_mask(numbers, wrong)[:1],
-        ],
+    place = tf.where(tf.reshape(wrong, [-1]))[:1, 0]
+    position, number = (
+        tf.strings.reduce_join(tf.strings.as_string(x))
+        for x in (place, tf.gather(tf.reshape(numbers, [-1]), place))
     )
+    message = tf.strings.join(
+        [f"{name}[", position, "] = ", number, f" is outside [0, {count})"]
+    )
+    asserted = tf.debugging.Assert(~tf.reduce_any(wrong), [message])
     used = is_right if counted is None else is_right & counted
     return checked(used, asserted)
 

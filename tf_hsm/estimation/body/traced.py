@@ -131,8 +131,8 @@ def count(operations, trips_of=None):
     """Returns the `Work` of operations, and names of what was not counted.
 
     FLOPs are counted as by `tf.profiler`; another op with floating point
-    outputs has one for each number. A loop counts as often as it runs at most; of
-    branches, the one with most FLOPs counts. The dict `trips_of` keeps how
+    outputs has one for each number. A loop counts as often as it runs at most;
+    of branches, the one with most FLOPs counts. The dict `trips_of` keeps how
     often loops run, for the loops of their gradients.
     """
     total, uncounted = NO_WORK, []
