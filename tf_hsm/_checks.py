@@ -8,6 +8,18 @@ from collections.abc import Mapping
 import numpy as np
 
 
+def check_is_tree(tree):
+    """Raises a TypeError unless an argument is a tree or a forest."""
+    if hasattr(tree, "group_offsets"):
+        return
+    hint = ""
+    if isinstance(tree, (int, np.integer)) and not isinstance(tree, bool):
+        hint = f"; tf_hsm.Tree.two_level({tree}) is one for {tree} classes"
+    raise TypeError(
+        f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}{hint}"
+    )
+
+
 def check_int(name, value, minimum):
     """Returns `value` as an int; ValueError unless it is one >= `minimum`."""
     number = _as_int(value)

@@ -7,6 +7,7 @@ import typing
 import numpy as np
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.heads import quantized_losses
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
@@ -20,7 +21,6 @@ from tf_hsm.runtime import arguments, gradients, quantized_rows
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import device_array
 from tf_hsm.tree import Forest, Tree
-from tf_hsm.tree.check import check_is_tree
 
 
 class RowShares:
@@ -105,7 +105,7 @@ class TreeHead(HeadOfTree):
 
     def __post_init__(self):
         """Raises an error if `tree` is none, or the soft cap no number."""
-        check_is_tree(self.tree)
+        _checks.check_is_tree(self.tree)
         arguments.soft_cap(self.logit_soft_cap)
 
     def loss(

@@ -4,9 +4,9 @@ import dataclasses
 
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.runtime import arguments, label_sets
 from tf_hsm.runtime.tree_tensors import cpu_of, mask_tensors
-from tf_hsm.tree.check import check_is_tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AllowedClasses:
           ValueError: their rank is not known.
         """
         if not hasattr(tree, "num_classes"):
-            check_is_tree(tree)
+            _checks.check_is_tree(tree)
         size = tree.num_classes
         if isinstance(allowed, tf.RaggedTensor):
             allowed = arguments.padded_integers(allowed, "allowed")

@@ -11,6 +11,7 @@ and p_r = 1 / (1 + exp(-z_r)),
 
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.ops import rescoring
 from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
 from tf_hsm.ops.log_probs import check_not_of_nodes, masked
@@ -27,7 +28,7 @@ from tf_hsm.runtime import (
 from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
 from tf_hsm.tree import Tree
-from tf_hsm.tree.check import check_is_tree, check_not_pinned
+from tf_hsm.tree.check import check_not_pinned
 
 
 def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
@@ -304,7 +305,7 @@ def label_tree_log_prob(
 
 def _read(labels, inputs, tree):
     """Returns labels as `label_sets.read` does."""
-    check_is_tree(tree)
+    _checks.check_is_tree(tree)
     return label_sets.read(labels, inputs, counts=[tree.num_classes])
 
 

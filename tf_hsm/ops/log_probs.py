@@ -4,12 +4,12 @@ import contextlib
 
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.ops.allowed import AllowedClasses
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors
 from tf_hsm.tree import Forest, Tree
-from tf_hsm.tree.check import check_is_tree
 
 
 def hierarchical_softmax_log_probs(
@@ -174,7 +174,7 @@ def check_not_of_nodes(nodes, allowed):
 
 def check_mask_options(tree, root_log_probs, allowed, renormalize):
     """A ValueError if there is nothing to renormalize by."""
-    check_is_tree(tree)
+    _checks.check_is_tree(tree)
     if not renormalize:
         return
     if allowed is None:

@@ -6,7 +6,6 @@ from tf_hsm import _checks
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
-from tf_hsm.tree.check import check_is_tree
 
 
 def hierarchical_softmax_loss(
@@ -145,7 +144,7 @@ def loss_options(
       TypeError: `tree` is no tree.
       ValueError: an option is out of its range.
     """
-    check_is_tree(tree)
+    _checks.check_is_tree(tree)
     return {
         "label_smoothing": arguments.share("label_smoothing", label_smoothing),
         "smoothing_prior": arguments.smoothing_prior(smoothing_prior),

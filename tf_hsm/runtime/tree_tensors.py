@@ -9,8 +9,8 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.runtime.variables import variable_of
-from tf_hsm.tree.check import check_is_tree
 
 # For walks from a class up.
 TreeTensors = collections.namedtuple(
@@ -75,7 +75,7 @@ def tree_tensors(tree, near=None, nodes=False, kind=TreeTensors):
       nodes: whether labels are rows, of inner nodes too, instead of classes.
       kind: which tensors: `TreeTensors`, of the loss ops, or `PathTensors`.
     """
-    check_is_tree(tree)
+    _checks.check_is_tree(tree)
     of_labels = _OF_ROWS if nodes else {}
     names = [of_labels.get(name, name) for name in kind._fields]
     return kind(*_tensors(cpu_of(near), tree, names))
@@ -93,7 +93,7 @@ def mask_tensors(tree, near=None):
 
 def child_tensors(tree, near=None):
     """Returns the arrays that ops which go down `tree` take."""
-    check_is_tree(tree)
+    _checks.check_is_tree(tree)
     return ChildTensors(*_tensors(cpu_of(near), tree, ChildTensors._fields))
 
 

@@ -68,24 +68,12 @@ def check_binary(group_offsets):
     )
 
 
-def check_is_tree(tree):
-    """Raises a TypeError unless an argument is a tree or a forest."""
-    if hasattr(tree, "group_offsets"):
-        return
-    hint = ""
-    if isinstance(tree, (int, np.integer)) and not isinstance(tree, bool):
-        hint = f"; tf_hsm.Tree.two_level({tree}) is one for {tree} classes"
-    raise TypeError(
-        f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}{hint}"
-    )
-
-
 def check_not_pinned(tree, what):
     """Raises a ValueError if a `Tree` is pinned.
 
     `what` has weights for each row of the tree, for the message.
     """
-    check_is_tree(tree)
+    _checks.check_is_tree(tree)
     if tree.pinned:
         raise ValueError(
             f"tree is pinned, but {what} has weights for each of its rows; "

@@ -18,7 +18,7 @@ from tf_hsm.tree import (
     regrouped_tree,
     row_map,
 )
-from tf_hsm.tree.check import check_binary, check_is_tree
+from tf_hsm.tree.check import check_binary
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
@@ -738,7 +738,7 @@ class Tree(TreeConstructors, GroupArrays):
 
 def check_one_tree(tree):
     """Returns a `Tree`; a TypeError if it is something else, or a `Forest`."""
-    check_is_tree(tree)
+    _checks.check_is_tree(tree)
     if not isinstance(tree, Tree):
         raise TypeError(
             f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
