@@ -290,9 +290,8 @@ def _problem(call, result, is_valid):
             rows = len(call.arguments["weights"][0])
             rows *= 1 + call.attributes["pinned"]
             classes = rows - groups + roots[0]
-            # A draw from probabilities that are NaN is -1.
-            is_draw_of_nan = call.op == "sample" and not is_valid
-            least = -1 if is_draw_of_nan or may_be_none else 0
+            # Where probabilities are NaN, there is no class.
+            least = 0 if is_valid and not may_be_none else -1
             if values.min() < least or values.max() >= classes:
                 return f"wrong: classes that are none: {values}"
     return None

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import tf_hsm
-from tests.support import forests, oracle
+from tests.support import forests, oracle, point_calls
 from tests.support.op_calls import Call
 from tf_hsm.runtime.tree_tensors import (
     child_tensors,
@@ -41,6 +41,7 @@ STEPS = (
 OPS = [
     *itertools.product(INFERENCE + LOSSES, [False, True]),
     *itertools.product(STEPS, [True]),
+    *itertools.product(point_calls.OPS, [False]),
 ]
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.float64)
 # Slots per parameter.
@@ -141,6 +142,9 @@ def valid_call(
     Returns:
         A Call.
     """
+
+    if op in point_calls.OPS:
+        return point_calls.valid_call(op, rng)
 
     def pick(value, values, power=1):
         """The value; by default one of the values, or of the first ones."""

@@ -9,7 +9,8 @@ from tf_hsm.tree.builders.embeddings import (
     sort_siblings,
 )
 from tf_hsm.tree.builders.progress import progress
-from tf_hsm.tree.clustering import balanced_clusters
+from tf_hsm.tree import clustering
+from tf_hsm.tree.memory import aligned_rows
 from tf_hsm.tree.pruned_tree import pruned_arrays
 
 _MAX_ITERATIONS = 50  # as the default of `Tree.from_embeddings`
@@ -35,8 +36,8 @@ def regroup(tree, vectors, keep_depths, seed, verbose):
         # Depth-first, as `leaf_points` returns points.
         rows = tree.class_rows[classes[np.argsort(tree.class_ranks[classes])]]
         above, *_ = pruned_arrays(tree, depths == depth, "drop")
-        order = balanced_clusters.leaf_points(
-            points[classes], above, seed, _MAX_ITERATIONS, report
+        order = clustering.leaf_points(
+            aligned_rows(points, classes), above, seed, _MAX_ITERATIONS, report
         )
         class_rows[classes[order]] = rows
     groups = tree.row_groups[class_rows]

@@ -15,7 +15,7 @@ from tf_hsm.tree.builders.embeddings import (
     points_of,
 )
 from tf_hsm.tree.builders.progress import progress
-from tf_hsm.tree.clustering import balanced_clusters
+from tf_hsm.tree import clustering
 
 _CHUNK = 2**24  # distances that are held at once
 
@@ -185,9 +185,7 @@ def _clusters(points, count, seed, max_iterations, report):
     """Returns `[N]`, the number of each point's cluster."""
     size = len(points)
     arrays = balanced(size, [count, -(-size // count)])
-    order = balanced_clusters.leaf_points(
-        points, arrays, seed, max_iterations, report
-    )
+    order = clustering.leaf_points(points, arrays, seed, max_iterations, report)
     levels = level_starts(arrays)
     sizes = row_leaves(arrays, levels)[: arrays.group_offsets[1]]
     clusters = np.empty(size, np.int32)

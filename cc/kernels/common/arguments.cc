@@ -48,9 +48,9 @@ absl::Status CheckShape(const std::string& name, const Tensor& tensor,
                          ", but has ", tensor.shape().DebugString());
 }
 
-absl::Status CheckWidth(int64_t width) {
+absl::Status CheckWidth(const char* name, int64_t width) {
   if (width <= kMaxWidth) return absl::OkStatus();
-  return InvalidArgument("weights must have a width of at most ", kMaxWidth,
+  return InvalidArgument(name, " must have a width of at most ", kMaxWidth,
                          ", but have the width ", width);
 }
 

@@ -17,7 +17,7 @@ absl::Status CheckShape(const std::string& name, const Tensor& tensor,
                         const TensorShape& shape);
 
 // Checks that a product of `width` with a few thousand rows does not overflow.
-absl::Status CheckWidth(int64_t width);
+absl::Status CheckWidth(const char* name, int64_t width);
 
 // Finds the op's input `name`, a vector of `size` numbers; of any size if that
 // is negative. An error says `why` it must have that size.

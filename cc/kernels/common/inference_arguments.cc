@@ -48,7 +48,7 @@ absl::Status ReadOfShape(OpKernelContext* context, const char* name,
 // Finds the op's input `inputs`, [..., width] of the weights' width.
 absl::Status ReadInputs(OpKernelContext* context, int64_t width,
                         const Tensor** inputs) {
-  TF_RETURN_IF_ERROR(CheckWidth(width));
+  TF_RETURN_IF_ERROR(CheckWidth("weights", width));
   TF_RETURN_IF_ERROR(context->input("inputs", inputs));
   const int rank = (*inputs)->dims();
   if (rank >= 1 && (*inputs)->dim_size(rank - 1) == width) {

@@ -78,7 +78,7 @@ absl::Status LossArguments::Read(OpKernelContext* context,
                                  const LossAttributes& attributes,
                                  bool label_sets) {
   width = parameters.weights().dim_size(1);
-  TF_RETURN_IF_ERROR(CheckWidth(width));
+  TF_RETURN_IF_ERROR(CheckWidth("weights", width));
   TF_RETURN_IF_ERROR(context->input("labels", &labels));
   batch_shape = labels->shape();
   if (label_sets) {

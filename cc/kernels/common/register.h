@@ -22,6 +22,20 @@ struct KernelDevice {
 
 const KernelDevice kCpu = {tensorflow::DEVICE_CPU, ""};
 
+// Registers Op as the CPU's op kernel `name`, which has no element type.
+template <typename Op>
+bool RegisterOp(const char* name) {
+  if (!IsFirstCopy()) return false;
+  tensorflow::KernelDefBuilder builder(name);
+  // What REGISTER_KERNEL_BUILDER does.
+  tensorflow::kernel_factory::OpKernelRegistrar(
+      builder.Device(tensorflow::DEVICE_CPU).Build(), name,
+      [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
+        return new OpKernelOf<Op>(context);
+      });
+  return true;
+}
+
 // Registers Kernel<T>, T the core's element type, as the op "Resource" + `name`
 // on variables, and as the op `name` on tensors where Kernel<T>::kTakesTensors.
 // Inputs that `host_memory` names stay in host memory; so do handles of

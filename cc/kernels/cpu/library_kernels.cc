@@ -51,22 +51,9 @@ struct ConstantsOp : OpAttributes {
   }
 };
 
-template <typename Op>
-bool Register(const char* name) {
-  if (!IsFirstCopy()) return false;
-  tensorflow::KernelDefBuilder builder(name);
-  // What REGISTER_KERNEL_BUILDER does.
-  tensorflow::kernel_factory::OpKernelRegistrar(
-      builder.Device(tensorflow::DEVICE_CPU).Build(), name,
-      [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
-        return new OpKernelOf<Op>(context);
-      });
-  return true;
-}
-
-const bool registered[] = {Register<CpuIsaOp>("TfHsmCpuIsa"),
-                           Register<ConstantsOp>("TfHsmConstants"),
-                           Register<VersionOp>("TfHsmVersion")};
+const bool registered[] = {RegisterOp<CpuIsaOp>("TfHsmCpuIsa"),
+                           RegisterOp<ConstantsOp>("TfHsmConstants"),
+                           RegisterOp<VersionOp>("TfHsmVersion")};
 
 }  // namespace
 }  // namespace tf_hsm

@@ -22,7 +22,7 @@ from tf_hsm.tree.data.expected_loss import (
 )
 from tf_hsm.tree.data.pair_vectors import MAX_FEATURES, class_vectors
 from tf_hsm.tree.data.reading import Reader
-from tf_hsm.tree.memory import check_fits
+from tf_hsm.tree.memory import aligned_rows, check_fits
 from tf_hsm.tree.names import check_strs
 
 _LARGEST_FANOUT = 256
@@ -73,7 +73,7 @@ def from_data(
     order = by_frequency(counts)
     rest = np.sort(order[size:])
     below = _below(counts.size, rest.size)
-    below = arranged(points[rest], below, seed, _ROUNDS, report)
+    below = arranged(aligned_rows(points, rest), below, seed, _ROUNDS, report)
     arrays = _grafted(order[:size], rest, below)
     return with_names(arrays, names, counts)
 

@@ -11,8 +11,8 @@ from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
 from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.check import check_binary
 from tf_hsm.tree.class_files import read_array
-from tf_hsm.tree.clustering import balanced_clusters
-from tf_hsm.tree.memory import check_fits
+from tf_hsm.tree import clustering
+from tf_hsm.tree.memory import aligned, check_fits
 
 METRICS = ("cosine", "euclidean")
 _CHUNK = 2**20  # numbers that are converted at once
@@ -58,7 +58,7 @@ def arranged(points, arrays, seed, max_iterations, report):
     `points [N, D]` float32 has a point for each class, and the leaves of
     `arrays` stand in class order. `report` is called with a text now and then.
     """
-    leaf_classes = balanced_clusters.leaf_points(
+    leaf_classes = clustering.leaf_points(
         points, arrays, seed, max_iterations, report
     )
     class_rows = np.empty_like(arrays.class_rows)
@@ -151,7 +151,7 @@ def points_of(vectors, metric, frame=None):
     """
     if frame is None:
         frame = Frame.of(vectors, metric)
-    points = np.empty(vectors.shape, np.float32)
+    points = aligned(vectors.shape)
     for chunk, wide in _finite(vectors):
         if frame is None:
             largest = np.abs(wide).max(axis=1)

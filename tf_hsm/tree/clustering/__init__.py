@@ -1,1 +1,0 @@
-"""Balanced clustering of points, for trees of similar classes."""
