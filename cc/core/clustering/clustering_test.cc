@@ -223,13 +223,12 @@ void CheckSplits(Isa isa, std::mt19937* rng) {
 }
 
 // A good split becomes better or stays, and few points change their part.
-// Returns the share of those that change a random one.
-double CheckSecondSplit(Isa isa, std::mt19937* rng) {
+void CheckSecondSplit(Isa isa, std::mt19937* rng) {
   constexpr int64_t kHalf = 40;
   const Cloud cloud(2 * kHalf, 5, isa, rng);
   TwoMeans two_means(cloud.points);
   std::vector<int64_t> order = Iota(2 * kHalf);
-  double last = INFINITY, first_share = 0;
+  double last = INFINITY;
   for (int time = 0; time < 4; ++time) {
     std::vector<float> means(2 * two_means.stride());
     float* const ends[2] = {&means[0], &means[two_means.stride()]};
@@ -241,10 +240,8 @@ double CheckSecondSplit(Isa isa, std::mt19937* rng) {
         cloud.Within(&order[0], kHalf) + cloud.Within(&order[kHalf], kHalf);
     Expect(within <= last * (1 + 1e-6), "a second split is not worse");
     Expect(time == 0 || moved <= kHalf / 2, "few points move");
-    if (time == 0) first_share = double(moved) / kHalf;
     last = within;
   }
-  return first_share;
 }
 
 // The first of equal points are left, and a split learned from a sample is
@@ -425,11 +422,7 @@ int main() {
       tf_hsm::CheckKernels(isa, count, &rng);
     }
     tf_hsm::CheckSplits(isa, &rng);
-    double share = 0;
-    for (int i = 0; i < 200; ++i) {
-      share += tf_hsm::CheckSecondSplit(isa, &rng) / 200;
-    }
-    tf_hsm::Expect(share < 0.46, "parts keep their sides");
+    for (int i = 0; i < 50; ++i) tf_hsm::CheckSecondSplit(isa, &rng);
     tf_hsm::CheckLargeSplits(isa, &rng);
     for (int64_t count : {1, 2, 3, 8, 31, 50}) {
       tf_hsm::CheckMatch(isa, count, &rng);
