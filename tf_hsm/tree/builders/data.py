@@ -6,8 +6,12 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.cost import expected
-from tf_hsm.tree import masses
-from tf_hsm.tree.arrays import assemble, level_starts
+from tf_hsm.tree.arrays import (
+    assemble,
+    groups_of,
+    level_starts,
+    sum_groups_to_root,
+)
 from tf_hsm.tree.builders.adaptive import by_frequency
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.embeddings import arranged, points_of
@@ -17,7 +21,7 @@ from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.data.expected_loss import (
     MAX_PAIRS,
-    leave_one_out_loss,
+    leave_one_out_losses,
     paths,
 )
 from tf_hsm.tree.data.pair_vectors import MAX_FEATURES, class_vectors
@@ -84,21 +88,21 @@ def _best_root_leaves(counts, points, pairs, seed, report):
     arrays = arranged(points, _below(counts.size), seed, _FIRST_ROUNDS, report)
     nodes = paths(arrays, level_starts(arrays))
     order = by_frequency(counts)
+    sizes = _sizes(counts.size)
+    report("trying numbers of classes in the root's group")
+    costs = leave_one_out_losses(nodes, pairs, counts, order, sizes)
     per_class = max(counts.sum() / counts.size, 1)
     per_level = _NATS_PER_LEVEL * math.log10(per_class)
-    costs = {}
-    for size in _sizes(counts.size):
-        report(f"trying {size} classes in the root's group")
-        tried = nodes.copy()
-        tried[order[:size]] = -1
-        tried[order[:size], 0] = nodes.max() + 1 + np.arange(size)
-        depths = np.count_nonzero(tried >= 0, axis=1)
-        costs[size] = (
-            leave_one_out_loss(tried, pairs, counts)
-            + per_level * np.average(depths, weights=counts)
-            + _NATS_PER_LOG_TIME * math.log(_milliseconds(counts, size))
-        )
-    return min(costs, key=costs.get)
+    depths = np.count_nonzero(nodes >= 0, axis=1)
+    # The time is found for classes that are in any cluster.
+    ranked_counts = counts[order]
+    shuffled = np.random.default_rng(0).permutation(order.size)
+    for i, size in enumerate(sizes):
+        depths[order[:size]] = 1
+        costs[i] += per_level * np.average(depths, weights=counts)
+        milliseconds = _milliseconds(ranked_counts, shuffled, size)
+        costs[i] += _NATS_PER_LOG_TIME * math.log(milliseconds)
+    return sizes[int(np.argmin(costs))]
 
 
 def _sizes(num_classes):
@@ -107,18 +111,24 @@ def _sizes(num_classes):
     return [size for size in sizes if 4 * size <= num_classes]
 
 
-def _milliseconds(counts, size):
-    """Predicts the time of a step, whichever classes are in a cluster."""
-    order = by_frequency(counts)
-    rest = np.random.default_rng(0).permutation(order[size:])
-    arrays = _grafted(order[:size], rest, _below(counts.size, rest.size))
-    levels = level_starts(arrays)
+def _milliseconds(counts, shuffled, size):
+    """Predicts the time of a step where `size` classes are in the root's group.
+
+    The `counts [N]` descend. `shuffled [N]` is the order in which the other
+    classes stand in the clusters.
+    """
+    counts_below = counts[shuffled[shuffled >= size]]
+    below = _below(counts.size, counts_below.size)
+    offsets = below.group_offsets
+    groups = groups_of(offsets, below.class_rows)
+    masses = np.bincount(groups, counts_below, offsets.size - 1)
+    above = groups_of(offsets, below.group_parents)
+    sum_groups_to_root(masses, above, level_starts(below))
+    masses[0] = counts.sum()
+    fanouts = np.diff(offsets)
+    fanouts[0] += size
     return expected.expected_cost(
-        np.diff(arrays.group_offsets),
-        masses.passing(arrays, levels, counts),
-        _BATCH,
-        _VECTOR_WIDTH,
-        None,
+        fanouts, masses / masses[0], _BATCH, _VECTOR_WIDTH, None
     ).milliseconds
 
 
