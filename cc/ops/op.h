@@ -35,6 +35,18 @@ inline std::string RuleAttr() {
 #undef TF_HSM_NAME
 }
 
+// A shape function for an op that survives a lack of memory.
+template <typename Shape>
+auto WithMemory(const Shape& shape) {
+  return [shape](InferenceContext* c) -> absl::Status {
+    try {
+      return shape(c);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("no memory for an op's shapes");
+    }
+  };
+}
+
 // Attributes of the ops on a softmax tree.
 constexpr char kPinnedAttr[] = "pinned: bool = false";
 constexpr char kSoftCapAttr[] = "logit_soft_cap: float = 0.0";
@@ -57,13 +69,8 @@ class OpRegistration {
       op.Input(is_handle ? "weights: resource" : "weights: T");
       define(&op);
       if (is_handle) op.SetIsStateful();
-      op.SetShapeFn([=](InferenceContext* c) {
-        try {
-          return shape(c, is_handle);
-        } catch (const std::bad_alloc&) {
-          return absl::ResourceExhaustedError("no memory for an op's shapes");
-        }
-      });
+      op.SetShapeFn(
+          WithMemory([=](InferenceContext* c) { return shape(c, is_handle); }));
       op.Doc(doc)();
     }
   }

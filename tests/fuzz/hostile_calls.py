@@ -50,6 +50,7 @@ _FORGED = {
     "pinned": [True, False, "no"],
     "has_sigmoids": [True, False, "yes"],
     "stochastic_rounding": [True, False, None],
+    "squared": [True, False, "yes"],
 }
 
 

@@ -37,8 +37,11 @@ STEPS = (
     "loss_step",
     "sparse_update",
 )
+# Ops that make trees from data; they have no parameters.
+TREE_DATA = ("count_keys", "sparse_product")
 # (name without prefix, whether the parameters are variables)
 OPS = [
+    *itertools.product(TREE_DATA, [False]),
     *itertools.product(INFERENCE + LOSSES, [False, True]),
     *itertools.product(STEPS, [True]),
     *itertools.product(point_calls.OPS, [False]),
@@ -170,6 +173,9 @@ def valid_call(
         return rng.normal(size=shape).astype(of)
 
     call = Call(op, on_variables, {}, {})
+    if op in TREE_DATA:
+        _add_tree_data(call, rng, int(np.prod(batch)), width)
+        return call
     if on_variables:
         call.attributes["T"] = dtype
     add = call.arguments.update
@@ -228,6 +234,26 @@ def valid_call(
     add(loss_grads=[normal(*batch, of=accumulator)])
     _add_step(call, rng, dtype, width)
     return call
+
+
+def _add_tree_data(call, rng, size, width):
+    if call.op == "count_keys":
+        known = np.unique(rng.integers(9 * size + 1, size=3 * size))
+        call.arguments.update(
+            keys=[rng.integers(-3, 20 * size + 1, size=40 * size)],
+            known=[known],
+            known_counts=[rng.integers(2**40, size=known.size)],
+        )
+        return
+    splits = np.append(0, np.cumsum(rng.integers(4, size=2 * size)))
+    entries, columns = splits[-1], 1 + size // 3
+    call.arguments.update(
+        splits=[splits],
+        indices=[rng.integers(columns, size=entries, dtype=np.int32)],
+        values=[rng.normal(size=entries).astype(np.float32)],
+        dense=[rng.normal(size=(columns, width)).astype(np.float32)],
+    )
+    call.attributes["squared"] = bool(rng.integers(2))
 
 
 def _quantize(call, rng, mode):

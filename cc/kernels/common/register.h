@@ -1,4 +1,5 @@
-// Registers op kernels: on tensors and variables, for every element type.
+// Registers op kernels: on tensors and variables, for every element type, or on
+// tensors of fixed types.
 
 #ifndef TF_HSM_CC_KERNELS_COMMON_REGISTER_H_
 #define TF_HSM_CC_KERNELS_COMMON_REGISTER_H_
@@ -22,17 +23,30 @@ struct KernelDevice {
 
 const KernelDevice kCpu = {tensorflow::DEVICE_CPU, ""};
 
-// Registers Op as the CPU's op kernel `name`, which has no element type.
-template <typename Op>
-bool RegisterOp(const char* name) {
+// What REGISTER_KERNEL_BUILDER does.
+template <typename Kernel>
+void RegisterKernel(const std::string& name,
+                    tensorflow::KernelDefBuilder* builder) {
+  tensorflow::kernel_factory::OpKernelRegistrar(
+      builder->Build(), name,
+      [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
+        tensorflow::OpKernel* made = nullptr;
+        const absl::Status status = WithMemory([&] {
+          made = new OpKernelOf<Kernel>(context);
+          return absl::OkStatus();
+        });
+        if (!status.ok()) context->CtxFailure(status);
+        return made;
+      });
+}
+
+// Registers Kernel, which has no element type, as the op `name` on CPUs.
+template <typename Kernel>
+bool RegisterOnCpu(const char* name) {
   if (!IsFirstCopy()) return false;
   tensorflow::KernelDefBuilder builder(name);
-  // What REGISTER_KERNEL_BUILDER does.
-  tensorflow::kernel_factory::OpKernelRegistrar(
-      builder.Device(tensorflow::DEVICE_CPU).Build(), name,
-      [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
-        return new OpKernelOf<Op>(context);
-      });
+  builder.Device(tensorflow::DEVICE_CPU);
+  RegisterKernel<Kernel>(name, &builder);
   return true;
 }
 
@@ -64,18 +78,7 @@ class KernelRegistration {
         .TypeConstraint("T", kDataType<T>)
         .TypeConstraint("Taccumulator", kDataType<Accumulator<T>>);
     for (const char* input : host_memory) builder.HostMemory(input);
-    // What REGISTER_KERNEL_BUILDER does.
-    tensorflow::kernel_factory::OpKernelRegistrar(
-        builder.Build(), name,
-        [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          tensorflow::OpKernel* made = nullptr;
-          const absl::Status status = WithMemory([&] {
-            made = new OpKernelOf<Kernel<T>>(context);
-            return absl::OkStatus();
-          });
-          if (!status.ok()) context->CtxFailure(status);
-          return made;
-        });
+    RegisterKernel<Kernel<T>>(name, &builder);
   }
 };
 

@@ -164,8 +164,9 @@ struct ExchangePointsOp : ClusterAttributes {
   }
 };
 
-const bool registered[] = {RegisterOp<SplitPointsOp>("TfHsmSplitPoints"),
-                           RegisterOp<ExchangePointsOp>("TfHsmExchangePoints")};
+const bool registered[] = {
+    RegisterOnCpu<SplitPointsOp>("TfHsmSplitPoints"),
+    RegisterOnCpu<ExchangePointsOp>("TfHsmExchangePoints")};
 
 }  // namespace
 }  // namespace tf_hsm

@@ -51,9 +51,9 @@ struct ConstantsOp : OpAttributes {
   }
 };
 
-const bool registered[] = {RegisterOp<CpuIsaOp>("TfHsmCpuIsa"),
-                           RegisterOp<ConstantsOp>("TfHsmConstants"),
-                           RegisterOp<VersionOp>("TfHsmVersion")};
+const bool registered[] = {RegisterOnCpu<CpuIsaOp>("TfHsmCpuIsa"),
+                           RegisterOnCpu<ConstantsOp>("TfHsmConstants"),
+                           RegisterOnCpu<VersionOp>("TfHsmVersion")};
 
 }  // namespace
 }  // namespace tf_hsm

@@ -42,20 +42,19 @@ def test_no_pair():
 
 
 def test_most_frequent_features():
-    pairs = counted([0, 1, 1, 2, 2, 2], [9, 5, 9, 9, 3, 3])
+    pairs = counted([0, 1, 1, 2, 2, 2], [9, 5, 9, 9, 3, 3]).renumbered()
     assert as_dict(pairs.most_frequent(2)) == {
         (0, 1): 1,
         (1, 1): 1,
         (2, 1): 1,
         (2, 0): 2,
     }
-    # Features that do not occur have no number.
-    assert pairs.most_frequent(10).features.tolist() == [2, 1, 2, 0, 2]
+    assert as_dict(pairs.most_frequent(3)) == as_dict(pairs)
 
 
 def test_merged_features():
     pairs = counted([0, 0, 0, 1], [4, 5, 6, 4])
-    assert as_dict(pairs.merged(pairs.features // 2)) == {
+    assert as_dict(pairs.merged(2)) == {
         (0, 2): 2,
         (0, 3): 1,
         (1, 2): 1,
@@ -78,6 +77,9 @@ def test_samples_have_all_pairs_of_a_feature():
 def test_renumbered_features():
     pairs = counted([0, 1, 1], [2**32 - 1, 7, 2**31]).renumbered()
     assert pairs.features.tolist() == [2, 0, 1]
+    assert as_dict(pairs.renumbered()) == as_dict(pairs)
+    small = counted([0, 1, 1], [5, 7, 0]).renumbered()
+    assert small.features.tolist() == [1, 0, 2]
 
 
 def test_a_sample_is_never_empty():

@@ -2,69 +2,65 @@
 
 import numpy as np
 
+from tf_hsm.tree.data.pair_ops import SparseMatrix
+
 MAX_FEATURES = 1 << 16  # the most frequent ones
 _OVERSAMPLING = 16
-_POWER_STEPS = 2
+_CHUNK = 1 << 16  # pairs that are worked on together: they fit a cache
 
 
 def class_vectors(pairs, num_classes, width, seed):
     """Returns vectors `[N, width]` float32: similar contexts, similar vectors.
 
-    The association of classes and features is factored as U S V^T, and the
+    The association A of classes and features is factored as U S V^T, and the
     vectors are U sqrt(S). Levy and Goldberg, "Neural word embedding as implicit
-    matrix factorization", 2014. The factors come from random projections with
-    power steps: Halko, Martinsson and Tropp, "Finding structure with
-    randomness", 2011. If there are fewer features than `width`, the last
-    numbers are zero.
+    matrix factorization", 2014. If there are fewer features than `width`, the
+    last numbers are zero.
+
+    G = A^T A is factored first. With orthonormal Q from random projections and
+    a power step, and Z = G Q, Nystroem's approximation is
+
+        G = B B^T, where B = Z (Q^T Z)^(-1/2).
+
+    The left singular vectors of B are V, and its singular values S. Halko,
+    Martinsson and Tropp, "Finding structure with randomness", 2011.
     """
-    weights = associations(pairs)
-    num_features = int(pairs.features.max(initial=-1)) + 1
     vectors = np.zeros((num_classes, width), np.float32)
+    weights = associations(pairs)
     if not weights.any():
         return vectors
-    kept = weights > 0
-    classes, features = pairs.classes[kept], pairs.features[kept]
-    weights = weights[kept].astype(np.float32)
-    times = _matrix(classes, features, weights, [num_classes, num_features])
-    order = np.argsort(features, kind="stable")
-    transposed_times = _matrix(
-        *(features[order], classes[order], weights[order]),
-        [num_features, num_classes],
-    )
-    del kept, classes, features, weights, order
+    num_features = int(pairs.features.max()) + 1
+    matrix = SparseMatrix(pairs.classes, pairs.features, weights, num_classes)
     size = min(width + _OVERSAMPLING, num_features)
     basis = np.random.default_rng(seed).standard_normal(
         (num_features, size), np.float32
     )
-    for _ in range(_POWER_STEPS):
-        basis = _orthonormal(transposed_times(times(basis)))
-    products = times(basis).astype(np.float64)
-    squares, directions = np.linalg.eigh(products.T @ products)
-    # The largest first; `eigh` ascends.
-    squares = np.maximum(squares[::-1][:width], 0)
-    directions = directions[:, ::-1][:, :width]
-    is_zero = squares <= 1e-12 * squares[0]
-    scales = np.where(is_zero, 0, np.where(is_zero, 1, squares) ** -0.25)
-    vectors[:, : squares.size] = products @ directions * scales
+    columns = matrix.square_times(basis).astype(np.float64)
+    basis = columns @ _powers(columns.T @ columns, -0.5, 1e-12)
+    columns = matrix.square_times(basis).astype(np.float64)
+    columns = columns @ _powers(basis.T @ columns, -0.5, 1e-6)
+    # U sqrt(S) = A V S^(-1/2), where V = B W / S and B^T B = W S^2 W^T.
+    scaled = _powers(columns.T @ columns, -0.75, 1e-6)[:, :width]
+    vectors[:, : scaled.shape[1]] = matrix.times(columns @ scaled)
     return vectors
 
 
-def _orthonormal(columns):
-    """Returns a basis of the span of `columns [F, D]`, orthonormal columns.
+def _powers(square, power, least):
+    """Returns eigenvectors times a power of their eigenvalues, as columns.
 
-    By the eigenvectors of their products: the QR decomposition of NumPy takes
-    six to eight times as long. Where the span has fewer dimensions, the rest of
-    the columns are zero.
+    The largest eigenvalue is first. Instead of eigenvalues below its share
+    `least`, which are rounding errors, there are zeros.
     """
-    columns = columns.astype(np.float64)
-    squares, directions = np.linalg.eigh(columns.T @ columns)
-    is_zero = squares <= 1e-12 * squares[-1]
-    scales = np.where(is_zero, 0, np.where(is_zero, 1, squares) ** -0.5)
-    return (columns @ (directions * scales)).astype(np.float32)
+    values, directions = np.linalg.eigh(square)
+    values, directions = values[::-1], directions[:, ::-1]
+    is_zero = values <= least * values[0]
+    return directions * np.where(
+        is_zero, 0, np.where(is_zero, 1, values) ** power
+    )
 
 
 def associations(pairs):
-    """Returns how strongly each class and feature are associated, `[P]`.
+    """Returns how strongly classes and features are associated, `[P]` float32.
 
     This is the positive pointwise mutual information times a weight,
 
@@ -73,26 +69,16 @@ def associations(pairs):
     because few occurrences tell the information of a pair only roughly.
     docs/fit.md compares the weight with others.
     """
-    counts = pairs.counts.astype(np.float64)
-    of_class = np.bincount(pairs.classes, counts)[pairs.classes]
-    of_feature = np.bincount(pairs.features, counts)[pairs.features]
-    information = np.log(counts / of_class) - np.log(of_feature / counts.sum())
-    return np.log1p(counts) * np.maximum(information, 0)
-
-
-def _matrix(rows, columns, values, shape):
-    """Returns a function that multiplies a sparse matrix by a dense one.
-
-    Each row of the product is summed in the order of the columns, whatever the
-    number of threads. (TensorFlow's product with a transposed matrix is not.)
-    """
-    # In NumPy the products take 20 times as long. All other modules of trees do
-    # without TensorFlow.
-    import tensorflow as tf
-
-    matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
-        indices=np.stack([rows, columns], 1), values=values, dense_shape=shape
+    classes, features = (
+        np.log(np.maximum(np.bincount(numbers, pairs.counts), 1))
+        for numbers in (pairs.classes, pairs.features)
     )
-    return lambda dense: tf.raw_ops.SparseMatrixMatMul(
-        a=matrix, b=dense
-    ).numpy()
+    features -= np.log(pairs.counts.sum())
+    weights = np.empty(pairs.counts.size, np.float32)
+    for begin in range(0, weights.size, _CHUNK):
+        part = slice(begin, begin + _CHUNK)
+        counts = pairs.counts[part].astype(np.float64)
+        information = np.log(counts) - classes[pairs.classes[part]]
+        information -= features[pairs.features[part]]
+        weights[part] = np.log1p(counts) * np.maximum(information, 0)
+    return weights

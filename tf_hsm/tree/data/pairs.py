@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-_BUFFER = 1 << 24  # pairs that are sorted together
+from tf_hsm.tree.data import pair_ops
+
+_BUFFER = 1 << 24  # pairs that are sorted together, at least
 _FEATURE_BITS = 32
 
 
@@ -22,17 +24,19 @@ class Pairs(NamedTuple):
     counts: np.ndarray
 
     def most_frequent(self, size):
-        """Keeps the `size` most frequent features, with numbers from 0 on."""
+        """Keeps the `size` most frequent features, in the same order.
+
+        Features must be `renumbered`, and then are again.
+        """
+        if self.features.max(initial=-1) < size:
+            return self
         totals = np.bincount(self.features, self.counts)
-        kept = np.flatnonzero(totals)
-        if kept.size > size:
-            kept = np.sort(np.argsort(-totals, kind="stable")[:size])
+        kept = np.sort(np.argsort(-totals, kind="stable")[:size])
         numbers = np.full(totals.size, -1)
-        numbers[kept] = np.arange(kept.size)
+        numbers[kept] = np.arange(size)
         features = numbers[self.features]
-        return self._where(features >= 0)._replace(
-            features=features[features >= 0]
-        )
+        is_kept = features >= 0
+        return self._where(is_kept)._replace(features=features[is_kept])
 
     def sampled(self, size, rng):
         """Returns all pairs of random features, `size` pairs at most.
@@ -53,32 +57,40 @@ class Pairs(NamedTuple):
             # Their places in a table, in less time than by sorting.
             occurs = np.zeros(largest + 1, bool)
             occurs[self.features] = True
+            if occurs.all():
+                return self
             features = (np.cumsum(occurs) - 1)[self.features]
         else:
             _, features = np.unique(self.features, return_inverse=True)
         return self._replace(features=features)
 
-    def merged(self, features):
-        """Returns the pairs with other features, `[P]`, equal ones summed."""
-        keys = (self.classes << _FEATURE_BITS) | features
-        order = np.argsort(keys, kind="stable")
-        return _pairs(*_summed(keys[order], self.counts[order]))
+    def merged(self, size):
+        """Returns the pairs with every `size` features in a row as one."""
+        features = self.features // size
+        is_first = np.diff(self.classes, prepend=-1) != 0
+        is_first |= np.diff(features, prepend=-1) != 0
+        firsts = np.flatnonzero(is_first)
+        counts = self.counts
+        if firsts.size:
+            counts = np.add.reduceat(counts, firsts)
+        return Pairs(self.classes[firsts], features[firsts], counts)
 
     def _where(self, mask):
-        return Pairs(*(array[mask] for array in self))
+        kept = np.flatnonzero(mask)
+        return Pairs(*(array[kept] for array in self))
 
 
 class PairCounter:
     """Counts pairs that come in batches, in the memory of the distinct ones.
 
-    Sorted runs of pairs wait until there is another of half their size: each
-    pair is merged a logarithmic number of times.
+    Pairs wait until they are half as many as the distinct ones: all sorting
+    together takes time in proportion to the number of pairs.
     """
 
     def __init__(self):
         """Starts with no pair."""
         self._waiting, self._num_waiting = [], 0
-        self._runs = []  # of sorted keys and their counts, the largest first
+        self._keys = self._counts = np.zeros(0, np.int64)
 
     def add(self, classes, features):
         """Counts a pair for each entry; features are below 2**32."""
@@ -86,42 +98,20 @@ class PairCounter:
         keys |= features.astype(np.int64)
         self._waiting.append(keys)
         self._num_waiting += keys.size
-        if self._num_waiting >= _BUFFER:
-            self._sort_waiting()
+        if self._num_waiting >= max(_BUFFER, self._keys.size // 2):
+            self._count_waiting()
 
     def pairs(self):
-        """Returns the `Pairs` that were added."""
-        self._sort_waiting()
-        while len(self._runs) > 1:
-            self._merge_last()
-        return _pairs(*self._runs[0])
+        """Returns the `Pairs` that were added, and starts anew."""
+        self._count_waiting()
+        keys, counts = self._keys, self._counts
+        self.__init__()
+        mask = (1 << _FEATURE_BITS) - 1
+        return Pairs(keys >> _FEATURE_BITS, keys & mask, counts)
 
-    def _sort_waiting(self):
+    def _count_waiting(self):
         keys = np.concatenate([np.zeros(0, np.int64), *self._waiting])
         self._waiting, self._num_waiting = [], 0
-        keys.sort()
-        self._runs.append(_summed(keys, np.ones(keys.size, np.int64)))
-        while len(self._runs) > 1 and (
-            2 * self._runs[-1][0].size >= self._runs[-2][0].size
-        ):
-            self._merge_last()
-
-    def _merge_last(self):
-        pairs = zip(self._runs.pop(), self._runs.pop(), strict=True)
-        keys, counts = (np.concatenate(pair) for pair in pairs)
-        # A stable sort merges two sorted runs in one pass.
-        order = np.argsort(keys, kind="stable")
-        self._runs.append(_summed(keys[order], counts[order]))
-
-
-def _pairs(keys, counts):
-    mask = (1 << _FEATURE_BITS) - 1
-    return Pairs(keys >> _FEATURE_BITS, keys & mask, counts)
-
-
-def _summed(keys, counts):
-    """Returns the distinct keys of sorted ones, and the sums of counts."""
-    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-    if firsts.size == keys.size:
-        return keys, counts
-    return keys[firsts], np.add.reduceat(counts, firsts)
+        self._keys, self._counts = pair_ops.count_keys(
+            keys, self._keys, self._counts
+        )

@@ -61,7 +61,7 @@ class Reader:
         pairs = self._pairs.pairs()
         is_bag = self._is_padded and self._is_ordered is None
         if is_bag or self._is_ordered is False:
-            pairs = pairs.merged(pairs.features // self._num_columns)
+            pairs = pairs.merged(self._num_columns)
         return pairs.renumbered()
 
     def _add(self, labels, contexts, weights=None):
