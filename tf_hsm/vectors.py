@@ -46,4 +46,6 @@ def class_vectors(
     if pairs is None:
         raise ValueError("there are no contexts, from which to make vectors")
     pairs = pairs.most_frequent(pair_vectors.MAX_FEATURES)
-    return pair_vectors.class_vectors(pairs, reader.counts.size, width, seed)
+    num_classes = reader.counts.size
+    # The memory of an op is read-only.
+    return pair_vectors.class_vectors(pairs, num_classes, width, seed).copy()

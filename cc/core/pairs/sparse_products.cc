@@ -51,20 +51,22 @@ Block RowProduct(const SparseMatrix& matrix, int64_t r,
 
 void SparseProduct(const SparseMatrix& matrix, const float* dense,
                    int64_t width, float* product, const Parallel& parallel) {
+  std::vector<std::vector<Block>> blocks((width + kBlock - 1) / kBlock);
+  parallel(blocks.size(), [&](int64_t b) {
+    blocks[b] = BlockOf(dense, matrix.num_columns, width, b * kBlock);
+  });
   const int64_t num_items = (matrix.num_rows + kItemRows - 1) / kItemRows;
-  for (int64_t first = 0; first < width; first += kBlock) {
-    const std::vector<Block> block =
-        BlockOf(dense, matrix.num_columns, width, first);
-    const int64_t count = std::min(kBlock, width - first);
-    parallel(num_items, [&](int64_t item) {
-      const int64_t end = std::min(matrix.num_rows, (item + 1) * kItemRows);
-      for (int64_t r = item * kItemRows; r < end; ++r) {
-        const Block sum = RowProduct(matrix, r, block);
+  parallel(num_items, [&](int64_t item) {
+    const int64_t end = std::min(matrix.num_rows, (item + 1) * kItemRows);
+    for (int64_t r = item * kItemRows; r < end; ++r) {
+      for (int64_t first = 0; first < width; first += kBlock) {
+        const Block sum = RowProduct(matrix, r, blocks[first / kBlock]);
+        const int64_t count = std::min(kBlock, width - first);
         std::memcpy(product + r * width + first, sum.vectors,
                     count * sizeof(float));
       }
-    });
-  }
+    }
+  });
 }
 
 void SquareProduct(const SparseMatrix& matrix, const float* dense,

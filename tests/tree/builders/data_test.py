@@ -295,7 +295,7 @@ def test_sets_of_labels_without_weight():
 
 def test_class_vectors():
     vectors = class_vectors(LABELS, CONTEXTS, num_classes=N, width=16)
-    assert vectors.shape == (N, 16)
+    assert vectors.shape == (N, 16) and vectors.flags.writeable
     dataset = batches(LABELS, CONTEXTS)
     again = class_vectors(dataset, num_classes=N, width=16)
     np.testing.assert_array_equal(vectors, again)

@@ -6,24 +6,22 @@ import tensorflow as tf
 from tf_hsm.runtime.library import raw_ops
 
 
-def count_keys(keys, known=(), known_counts=()):
+def count_keys(keys, known=None):
     """Returns distinct keys, ascending, and how often each occurs.
 
     Args:
-      keys: int64 in any order.
-      known: distinct int64, ascending, that have been counted before.
-      known_counts: their counts.
+      keys: `[n]` int64 in any order.
+      known: what the function has returned for other keys, to add to it.
 
     Returns:
-      Two int64 arrays.
+      Two int64 tensors; `np.asarray` shows their numbers without a copy.
     """
     with tf.init_scope(), tf.device("CPU:0"):
-        found = raw_ops.tf_hsm_count_keys(
-            keys=keys,
-            known=np.asarray(known, np.int64),
-            known_counts=np.asarray(known_counts, np.int64),
+        if known is None:
+            known = tf.zeros([2, 0], tf.int64)
+        return raw_ops.tf_hsm_count_keys(
+            keys=_tensor(keys), known=known[0], known_counts=known[1]
         )
-    return found.distinct.numpy(), found.counts.numpy()
 
 
 class SparseMatrix:
@@ -41,9 +39,9 @@ class SparseMatrix:
         np.cumsum(np.bincount(rows, minlength=num_rows), out=splits[1:])
         with tf.init_scope(), tf.device("CPU:0"):
             self._entries = {
-                "splits": tf.constant(splits),
-                "indices": tf.constant(columns.astype(np.int32)),
-                "values": tf.constant(values, tf.float32),
+                "splits": _tensor(splits),
+                "indices": _tensor(columns.astype(np.int32)),
+                "values": _tensor(values.astype(np.float32)),
             }
 
     def times(self, dense):
@@ -56,8 +54,15 @@ class SparseMatrix:
 
     def _product(self, dense, squared):
         with tf.init_scope(), tf.device("CPU:0"):
-            return raw_ops.tf_hsm_sparse_product(
-                dense=dense.astype(np.float32, copy=False),
-                squared=squared,
-                **self._entries,
-            ).numpy()
+            product = raw_ops.tf_hsm_sparse_product(
+                dense=dense.astype(np.float32), squared=squared, **self._entries
+            )
+        return np.asarray(product)
+
+
+def _tensor(array):
+    """Returns the numbers as a tensor for an op of ours, without a copy.
+
+    The ops of TensorFlow need memory with another alignment.
+    """
+    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())

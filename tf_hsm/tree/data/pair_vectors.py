@@ -25,10 +25,9 @@ def class_vectors(pairs, num_classes, width, seed):
     The left singular vectors of B are V, and its singular values S. Halko,
     Martinsson and Tropp, "Finding structure with randomness", 2011.
     """
-    vectors = np.zeros((num_classes, width), np.float32)
     weights = associations(pairs)
     if not weights.any():
-        return vectors
+        return np.zeros((num_classes, width), np.float32)
     num_features = int(pairs.features.max()) + 1
     matrix = SparseMatrix(pairs.classes, pairs.features, weights, num_classes)
     size = min(width + _OVERSAMPLING, num_features)
@@ -40,9 +39,9 @@ def class_vectors(pairs, num_classes, width, seed):
     columns = matrix.square_times(basis).astype(np.float64)
     columns = columns @ _powers(basis.T @ columns, -0.5, 1e-6)
     # U sqrt(S) = A V S^(-1/2), where V = B W / S and B^T B = W S^2 W^T.
-    scaled = _powers(columns.T @ columns, -0.75, 1e-6)[:, :width]
-    vectors[:, : scaled.shape[1]] = matrix.times(columns @ scaled)
-    return vectors
+    powers = _powers(columns.T @ columns, -0.75, 1e-6)[:, :width]
+    powers = np.pad(powers, [(0, 0), (0, width - powers.shape[1])])
+    return matrix.times(columns @ powers)
 
 
 def _powers(square, power, least):

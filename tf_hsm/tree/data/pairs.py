@@ -89,29 +89,33 @@ class PairCounter:
 
     def __init__(self):
         """Starts with no pair."""
-        self._waiting, self._num_waiting = [], 0
-        self._keys = self._counts = np.zeros(0, np.int64)
+        self._waiting = np.empty(_BUFFER, np.int64)
+        self._num_waiting = 0
+        self._known = None  # distinct keys and their counts
 
     def add(self, classes, features):
-        """Counts a pair for each entry; features are below 2**32."""
-        keys = classes.astype(np.int64) << _FEATURE_BITS
-        keys |= features.astype(np.int64)
-        self._waiting.append(keys)
-        self._num_waiting += keys.size
-        if self._num_waiting >= max(_BUFFER, self._keys.size // 2):
-            self._count_waiting()
+        """Counts a pair for each entry of int64; features are below 2**32."""
+        while classes.size:
+            if self._num_waiting == self._waiting.size:
+                self._count_waiting()
+            keys = self._waiting[self._num_waiting :][: classes.size]
+            np.left_shift(classes[: keys.size], _FEATURE_BITS, out=keys)
+            keys |= features[: keys.size]
+            self._num_waiting += keys.size
+            classes, features = classes[keys.size :], features[keys.size :]
 
     def pairs(self):
         """Returns the `Pairs` that were added, and starts anew."""
         self._count_waiting()
-        keys, counts = self._keys, self._counts
+        keys, counts = (np.asarray(tensor) for tensor in self._known)
         self.__init__()
         mask = (1 << _FEATURE_BITS) - 1
         return Pairs(keys >> _FEATURE_BITS, keys & mask, counts)
 
     def _count_waiting(self):
-        keys = np.concatenate([np.zeros(0, np.int64), *self._waiting])
-        self._waiting, self._num_waiting = [], 0
-        self._keys, self._counts = pair_ops.count_keys(
-            keys, self._keys, self._counts
-        )
+        waiting = self._waiting[: self._num_waiting]
+        self._known = pair_ops.count_keys(waiting, self._known)
+        self._num_waiting = 0
+        size = self._known[0].shape[0] // 2
+        if size > self._waiting.size:
+            self._waiting = np.empty(size, np.int64)

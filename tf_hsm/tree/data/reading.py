@@ -7,7 +7,7 @@ from tf_hsm.tree.arrays import ranges
 from tf_hsm.tree.data.pairs import PairCounter
 from tf_hsm.tree.memory import check_fits
 
-_CHUNK = 1 << 20  # examples of an array that are read together
+_CHUNK = 1 << 18  # examples of an array that are read together, in a cache
 _SET_CHUNK = 1 << 14  # the same of sets of labels, which padding makes long
 _PAIRS = 1 << 22  # pairs of sets of labels that are made together
 _WINDOW = 2  # the tokens of a sequence that are the context of the next one
