@@ -145,7 +145,6 @@ def valid_call(
     Returns:
         A Call.
     """
-
     if op in point_calls.OPS:
         return point_calls.valid_call(op, rng)
 

@@ -31,75 +31,43 @@ def leaf_points(points, arrays, seed, max_iterations, report):
     and the rounds of exchange. `report` is called with a text now and then.
     The result does not depend on the number of threads.
     """
-    # Commands that make no clusters do without TensorFlow.
-    import tensorflow as tf
+    from tf_hsm.runtime.array_ops import Clusters
 
-    with tf.init_scope(), tf.device("CPU:0"):
-        clusters = _Clusters(points, seed, max_iterations)
-        levels = _levels(arrays)
-        for number, (starts, sizes, offsets) in enumerate(levels, 1):
-            name = f"level {number} of {len(levels)}"
-            for runs in _halves(starts, sizes, offsets):
-                size = (runs[:, 2] - runs[:, 0]).max()
-                report(f"{name}, parts of {size:,} classes")
-                clusters.split(runs)
-            for siblings in _open_siblings(sizes, offsets):
-                rounds = clusters.exchange(starts[siblings], sizes[siblings])
-                for done, share in enumerate(rounds, 1):
-                    report(f"{name}, round {done}: {100 * share:.2g}% moved")
-        return clusters.order.numpy()
-
-
-class _Clusters:
-    """An order of points, in which runs of places are clusters.
-
-    Attributes:
-      order: `[N]` int64, a tensor: the point at each place.
-    """
-
-    def __init__(self, points, seed, max_iterations):
-        """Starts with the points `[N, D]` float32 in their own order."""
-        import tensorflow as tf
-
-        from tf_hsm.runtime.library import raw_ops
-
-        self._ops = raw_ops
-        self.order = tf.range(len(points), dtype=tf.int64)
-        self._rounds = max_iterations
-        random = np.random.default_rng(seed)
-        self._inputs = {
-            "points": points,  # `memory.aligned`, or it is copied each time
-            "start": random.standard_normal(points.shape[1], np.float32),
-            "max_iterations": max_iterations,
-        }
-
-    def split(self, runs):
-        """Divides runs into two parts each: see `TfHsmSplitPoints`."""
-        self.order = self._ops.tf_hsm_split_points(
-            order=self.order, runs=runs, **self._inputs
-        )
-
-    def exchange(self, starts, sizes):
-        """Exchanges points within families of clusters, `[F, K]`.
-
-        Yields the share of the points that moved, after each round.
-        """
-        splits = np.zeros((*starts.shape, starts.shape[1]), np.float32)
-        # Many families are done at once, each with all of its rounds.
-        rounds = 1 if len(starts) == 1 else self._rounds
-        for _ in range(0, self._rounds, rounds):
-            found = self._ops.tf_hsm_exchange_points(
-                order=self.order,
-                starts=starts,
-                sizes=sizes,
-                splits=splits,
-                rounds=rounds,
-                **self._inputs,
+    start = np.random.default_rng(seed).standard_normal(
+        points.shape[1], np.float32
+    )
+    clusters = Clusters(points, start, max_iterations)
+    levels = _levels(arrays)
+    for number, (starts, sizes, offsets) in enumerate(levels, 1):
+        name = f"level {number} of {len(levels)}"
+        for runs in _halves(starts, sizes, offsets):
+            size = (runs[:, 2] - runs[:, 0]).max()
+            report(f"{name}, parts of {size:,} classes")
+            clusters.split(runs)
+        for siblings in _open_siblings(sizes, offsets):
+            shares = _exchange(
+                clusters, starts[siblings], sizes[siblings], max_iterations
             )
-            self.order, splits = found.new_order, found.new_splits
-            if not np.any(found.pairs):
-                return
-            yield np.sum(found.moved) / sizes.sum()
+            for done, share in enumerate(shares, 1):
+                report(f"{name}, round {done}: {100 * share:.2g}% moved")
+    return clusters.order.numpy()
+
+
+def _exchange(clusters, starts, sizes, max_rounds):
+    """Exchanges points within families of clusters, `[F, K]`.
+
+    Yields the share of the points that moved, after each round.
+    """
+    splits = np.zeros((*starts.shape, starts.shape[1]), np.float32)
+    # Many families are done at once, each with all of its rounds.
+    rounds = 1 if len(starts) == 1 else max_rounds
+    for _ in range(0, max_rounds, rounds):
+        splits, is_open, num_moved = clusters.exchange(
+            starts, sizes, splits, rounds
+        )
+        if not is_open:
+            return
+        yield num_moved / sizes.sum()
 
 
 def _levels(arrays):

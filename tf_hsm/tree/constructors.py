@@ -138,6 +138,7 @@ class TreeConstructors:
         names=None,
         ordered=None,
         several_labels=False,
+        long_training=False,
         seed=0,
         verbose=True,
     ) -> "Self":
@@ -167,12 +168,12 @@ class TreeConstructors:
         4. Put the m most frequent classes into the root's group. m minimizes::
 
                expected loss + 0.15 log10(examples / N) mean depth
-               + 0.02 log(time of a step),
+               + 0.1 log(time of a step),
 
            in nats. `Tree.expected_loss` measures the clusters. A level costs
            more where each class has more examples: a class that is often the
            label learns by itself what its group could teach it. A step may be
-           10% slower for 0.002 nats.
+           10% slower for 0.01 nats; with `long_training`, for 0.002.
 
         Without contexts, the result is the tree of `from_counts`.
 
@@ -200,6 +201,10 @@ class TreeConstructors:
             `[n, M]`, padded with negative numbers, or a `tf.RaggedTensor`, and
             contexts are `[n]`, `[n, C]` or ragged. Without contexts, the
             context of a label is the other labels of its set.
+          long_training: whether the loss at the end of many epochs counts, and
+            hardly the time until then. More classes are then in the root's
+            group, up to 1,024, and a step takes up to 1.5 times as long;
+            docs/fit.md has what that gains.
           ordered: whether the position of an id in `[..., C]` has a meaning.
             When None, it has one unless ids are negative or contexts are
             ragged.
@@ -220,6 +225,7 @@ class TreeConstructors:
                 names=names,
                 ordered=ordered,
                 several_labels=several_labels,
+                long_training=long_training,
                 seed=seed,
                 verbose=verbose,
             )

@@ -8,21 +8,6 @@ _CGROUP_LIMITS = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 )
-_ALIGNMENT = 64  # bytes, to which TensorFlow's own memory is aligned
-
-
-def aligned(shape):
-    """Returns an array of float32 that TensorFlow reads without a copy."""
-    size = 4 * int(np.prod(shape))
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % _ALIGNMENT
-    return memory[begin : begin + size].view(np.float32).reshape(shape)
-
-
-def aligned_rows(array, rows):
-    """Returns `array[rows]`, as `aligned` does."""
-    result = aligned((rows.size, array.shape[1]))
-    return np.take(array, rows, axis=0, out=result, mode="clip")
 
 
 def check_fits(argument, size, item_bytes):

@@ -3,14 +3,13 @@
 import numpy as np
 
 from tf_hsm import _checks
+from tf_hsm.tree import clustering
 from tf_hsm.tree.builders.embeddings import (
     check_vectors,
     points_of,
     sort_siblings,
 )
 from tf_hsm.tree.builders.progress import progress
-from tf_hsm.tree import clustering
-from tf_hsm.tree.memory import aligned_rows
 from tf_hsm.tree.pruned_tree import pruned_arrays
 
 _MAX_ITERATIONS = 50  # as the default of `Tree.from_embeddings`
@@ -37,7 +36,7 @@ def regroup(tree, vectors, keep_depths, seed, verbose):
         rows = tree.class_rows[classes[np.argsort(tree.class_ranks[classes])]]
         above, *_ = pruned_arrays(tree, depths == depth, "drop")
         order = clustering.leaf_points(
-            aligned_rows(points, classes), above, seed, _MAX_ITERATIONS, report
+            points[classes], above, seed, _MAX_ITERATIONS, report
         )
         class_rows[classes[order]] = rows
     groups = tree.row_groups[class_rows]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_hsm import _checks
+from tf_hsm.tree import clustering
 from tf_hsm.tree.arrays import level_starts, ranges, row_leaves
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.embeddings import (
@@ -15,7 +16,6 @@ from tf_hsm.tree.builders.embeddings import (
     points_of,
 )
 from tf_hsm.tree.builders.progress import progress
-from tf_hsm.tree import clustering
 
 _CHUNK = 2**24  # distances that are held at once
 

@@ -74,6 +74,22 @@ def test_leaves_of_the_root_are_the_most_frequent_classes():
     assert counts[at_root].min() >= counts[~at_root].max()
 
 
+def test_long_training_has_more_leaves_at_the_root():
+    """Each class has many examples; contexts tell little."""
+    rng = np.random.default_rng(1)
+    labels = rng.permutation(4000)[
+        (4000 * rng.random(400_000) ** 4).astype(int)
+    ]
+    contexts = labels % 3 + rng.integers(20, size=labels.size)
+    sizes = [
+        tree_of(
+            labels, contexts, num_classes=4000, long_training=long
+        ).group_offsets[1]
+        for long in (False, True)
+    ]
+    assert sizes[0] < sizes[1]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 256, 257, 300, 1000, 70_000])
 def test_every_class_has_a_leaf(size):
     rng = np.random.default_rng(2)

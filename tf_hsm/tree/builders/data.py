@@ -26,7 +26,7 @@ from tf_hsm.tree.data.expected_loss import (
 )
 from tf_hsm.tree.data.pair_vectors import MAX_FEATURES, class_vectors
 from tf_hsm.tree.data.reading import Reader
-from tf_hsm.tree.memory import aligned_rows, check_fits
+from tf_hsm.tree.memory import check_fits
 from tf_hsm.tree.names import check_strs
 
 _LARGEST_FANOUT = 256
@@ -35,7 +35,7 @@ _ROUNDS, _FIRST_ROUNDS = 50, 2  # of clustering
 _CLASS_BYTES = 80 + 8 * _WIDTH
 # What is worth as much as a nat of the expected loss: see `from_data`.
 _NATS_PER_LEVEL = 0.15  # for ten examples of each class
-_NATS_PER_LOG_TIME = 0.02
+_NATS_PER_LOG_TIME, _OF_LONG_TRAINING = 0.1, 0.02
 _BATCH, _VECTOR_WIDTH = 1024, 512  # for the time
 
 
@@ -47,6 +47,7 @@ def from_data(
     names,
     ordered,
     several_labels,
+    long_training,
     seed,
     verbose,
 ):
@@ -73,16 +74,17 @@ def from_data(
     sample = pairs.sampled(MAX_PAIRS, np.random.default_rng(seed))
     del pairs
     report("choosing a shape")
-    size = _best_root_leaves(counts, points, sample, seed, report)
+    per_log_time = _OF_LONG_TRAINING if long_training else _NATS_PER_LOG_TIME
+    size = _best_root_leaves(counts, points, sample, per_log_time, seed, report)
     order = by_frequency(counts)
     rest = np.sort(order[size:])
     below = _below(counts.size, rest.size)
-    below = arranged(aligned_rows(points, rest), below, seed, _ROUNDS, report)
+    below = arranged(points[rest], below, seed, _ROUNDS, report)
     arrays = _grafted(order[:size], rest, below)
     return with_names(arrays, names, counts)
 
 
-def _best_root_leaves(counts, points, pairs, seed, report):
+def _best_root_leaves(counts, points, pairs, per_log_time, seed, report):
     """Returns how many classes are leaves of the root's group at least cost."""
     # Clusters of all classes, with which each number is tried.
     arrays = arranged(points, _below(counts.size), seed, _FIRST_ROUNDS, report)
@@ -101,7 +103,7 @@ def _best_root_leaves(counts, points, pairs, seed, report):
         depths[order[:size]] = 1
         costs[i] += per_level * np.average(depths, weights=counts)
         milliseconds = _milliseconds(ranked_counts, shuffled, size)
-        costs[i] += _NATS_PER_LOG_TIME * math.log(milliseconds)
+        costs[i] += per_log_time * math.log(milliseconds)
     return sizes[int(np.argmin(costs))]
 
 

@@ -5,14 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tf_hsm import _checks
+from tf_hsm.tree import clustering
 from tf_hsm.tree.arrays import groups_of
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
 from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.check import check_binary
 from tf_hsm.tree.class_files import read_array
-from tf_hsm.tree import clustering
-from tf_hsm.tree.memory import aligned, check_fits
+from tf_hsm.tree.memory import check_fits
 
 METRICS = ("cosine", "euclidean")
 _CHUNK = 2**20  # numbers that are converted at once
@@ -151,7 +151,7 @@ def points_of(vectors, metric, frame=None):
     """
     if frame is None:
         frame = Frame.of(vectors, metric)
-    points = aligned(vectors.shape)
+    points = np.empty(vectors.shape, np.float32)
     for chunk, wide in _finite(vectors):
         if frame is None:
             largest = np.abs(wide).max(axis=1)

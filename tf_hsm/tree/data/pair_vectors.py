@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from tf_hsm.tree.data.pair_ops import SparseMatrix
-
 MAX_FEATURES = 1 << 16  # the most frequent ones
 _OVERSAMPLING = 16
 _CHUNK = 1 << 16  # pairs that are worked on together: they fit a cache
@@ -25,6 +23,8 @@ def class_vectors(pairs, num_classes, width, seed):
     The left singular vectors of B are V, and its singular values S. Halko,
     Martinsson and Tropp, "Finding structure with randomness", 2011.
     """
+    from tf_hsm.runtime.array_ops import SparseMatrix
+
     weights = associations(pairs)
     if not weights.any():
         return np.zeros((num_classes, width), np.float32)

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tf_hsm.tree.data import pair_ops
-
 _BUFFER = 1 << 24  # pairs that are sorted together, at least
 _FEATURE_BITS = 32
 
@@ -113,8 +111,10 @@ class PairCounter:
         return Pairs(keys >> _FEATURE_BITS, keys & mask, counts)
 
     def _count_waiting(self):
+        from tf_hsm.runtime.array_ops import count_keys
+
         waiting = self._waiting[: self._num_waiting]
-        self._known = pair_ops.count_keys(waiting, self._known)
+        self._known = count_keys(waiting, self._known)
         self._num_waiting = 0
         size = self._known[0].shape[0] // 2
         if size > self._waiting.size:

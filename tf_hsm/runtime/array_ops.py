@@ -1,4 +1,8 @@
-"""The ops of the library that work on pairs, called with arrays."""
+"""Ops of the library on NumPy arrays: counts, sparse products, clusters.
+
+Trees are made with them. Commands do without TensorFlow until they need one: a
+module of `tf_hsm.tree` imports this one within a function.
+"""
 
 import numpy as np
 import tensorflow as tf
@@ -58,6 +62,53 @@ class SparseMatrix:
                 dense=dense.astype(np.float32), squared=squared, **self._entries
             )
         return np.asarray(product)
+
+
+class Clusters:
+    """An order of points, in which runs of places are clusters.
+
+    Attributes:
+      order: `[N]` int64, a tensor: the point at each place.
+    """
+
+    def __init__(self, points, start, max_iterations):
+        """Starts with the points `[N, D]` float32 in their own order.
+
+        `start [D]` is where searches for directions begin, and a division of
+        points has at most `max_iterations` steps of Lloyd's algorithm.
+        """
+        with tf.init_scope(), tf.device("CPU:0"):
+            self.order = tf.range(len(points), dtype=tf.int64)
+            self._inputs = {
+                "points": _tensor(points),
+                "start": start,
+                "max_iterations": max_iterations,
+            }
+
+    def split(self, runs):
+        """Divides runs `[P, 3]` into two parts: see `TfHsmSplitPoints`."""
+        with tf.init_scope(), tf.device("CPU:0"):
+            self.order = raw_ops.tf_hsm_split_points(
+                order=self.order, runs=runs, **self._inputs
+            )
+
+    def exchange(self, starts, sizes, splits, rounds):
+        """Exchanges points in families `[F, K]`: see `TfHsmExchangePoints`.
+
+        Returns:
+          The new `splits`, whether a pair was divided, and how often a point
+          changed its cluster.
+        """
+        with tf.init_scope(), tf.device("CPU:0"):
+            self.order, splits, pairs, moved = raw_ops.tf_hsm_exchange_points(
+                order=self.order,
+                starts=starts,
+                sizes=sizes,
+                splits=splits,
+                rounds=rounds,
+                **self._inputs,
+            )
+        return splits, np.any(pairs), np.sum(moved)
 
 
 def _tensor(array):
