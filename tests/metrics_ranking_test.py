@@ -13,7 +13,6 @@ from tests.support import heads_by_name, inference_reference
 from tests.support.heads_by_name import TREE, WIDTH, make
 from tf_hsm import layers, metrics
 from tf_hsm.metrics import _of_the_best
-from tf_hsm.ops import top_k
 
 N, EXAMPLES = heads_by_name.NUM_CLASSES, 25
 RNG = np.random.default_rng(3)
@@ -202,37 +201,51 @@ def test_a_label_without_a_probability_is_not_found():
 class Counted(layers.HierarchicalSoftmax):
     """Keeps the bounds of its searches."""
 
+    bounds = None
+
     def top_k(self, inputs, k, **options):
         self.bounds = options["bounds"]
         return super().top_k(inputs, k, **options)
 
 
-@pytest.mark.parametrize("k", [1, 1000])
-def test_the_search_for_the_rank_is_bounded(k, monkeypatch):
-    """No group below the label's probability is opened.
+@pytest.mark.parametrize("is_on_gpu", [False, True])
+@pytest.mark.parametrize("labels", [ONE[:, np.newaxis], SEVERAL])
+@pytest.mark.parametrize("k", [1, 5, 1000])
+@pytest.mark.parametrize("kind", ["mrr", "recall"])
+def test_the_search_for_the_rank_is_bounded(
+    kind, k, labels, is_on_gpu, monkeypatch
+):
+    """No group below the labels' probability is opened.
 
-    Where any k better classes tell the rank, the k best are not looked for.
+    The rank of one label, or of the first of several, needs no search on CPUs.
     """
-    first = []
-
-    def any_above(weights, biases, inputs, tree, k, bounds, **options):
-        first.append(bounds)
-        return top_k.any_above(
-            weights, biases, inputs, tree, k, bounds, **options
-        )
-
-    monkeypatch.setattr(_of_the_best, "any_above", any_above)
-    keras.utils.set_random_seed(0)
-    head = Counted(TREE, dtype="float64")
+    monkeypatch.setattr(_of_the_best, "is_on_gpu", lambda weights: is_on_gpu)
+    several = labels.shape[-1] > 1
+    head = Counted(TREE, several_labels=several, dtype="float64")
     head.build([None, WIDTH])
-    metric = metrics.MeanReciprocalRank(head, k)
-    metric.update_state(ONE, head(X))
-    own = head.log_prob(ONE[:, np.newaxis], X)[:, 0]
-    np.testing.assert_allclose(first[0], own, rtol=1e-2)
-    assert (first[0] < own).numpy().all()
-    is_second = np.isfinite(head.bounds)
-    assert is_second.mean() < 0.2
-    np.testing.assert_array_equal(head.bounds[is_second], first[0][is_second])
+    ranking = ranked(head)
+    metric, formula = {
+        "mrr": (metrics.MeanReciprocalRank(head, k), reciprocal_rank),
+        "recall": (metrics.RecallAtK(head, k), recall),
+    }[kind]
+    metric.update_state(labels, head(X))
+    wanted = [
+        formula(best, its, k)
+        for best, its in zip(ranking, label_sets(labels), strict=True)
+    ]
+    np.testing.assert_allclose(metric.result(), np.mean(wanted), rtol=1e-6)
+    is_searched = is_on_gpu or (several and kind == "recall")
+    assert (head.bounds is not None) == is_searched
+    if not is_searched:
+        return
+    own = head.log_prob(np.maximum(labels, 0), X).numpy()
+    reduce, none = (np.max, -np.inf) if kind == "mrr" else (np.min, np.inf)
+    own = reduce(np.where(labels < 0, none, own), -1)
+    is_there = (labels >= 0).any(-1)
+    bounds = head.bounds.numpy()
+    np.testing.assert_allclose(bounds[is_there], own[is_there], rtol=1e-2)
+    assert (bounds[is_there] < own[is_there]).all()
+    assert (bounds[~is_there] == np.inf).all()
 
 
 def is_found(best, its, k):

@@ -1,14 +1,15 @@
 // What goes down a tree: log-probabilities and their gradient, those of given
-// classes, the search for the best ones, and draws; of label trees the second
-// and the third. On valid trees they agree with each other to the bit, and with
-// the scalar reference; whatever the arrays and the parameters hold, they stay
-// within their memory.
+// classes, the search for the best ones, draws, and ranks of labels; of label
+// trees the second and the third. On valid trees they agree with each other to
+// the bit, and with the scalar reference; whatever the arrays and the
+// parameters hold, they stay within their memory.
 
 #include <algorithm>
 #include <cmath>
 
 #include "cc/core/api/class_log_probs.h"
 #include "cc/core/api/group_scores_test_support.h"
+#include "cc/core/api/label_ranks.h"
 #include "cc/core/api/log_probs_test_support.h"
 #include "cc/core/api/sample.h"
 #include "cc/core/api/search.h"
@@ -105,6 +106,33 @@ void FuzzClasses(const Head<T>& head, const GroupScorer<T>& scorer,
 }
 
 template <typename T>
+void FuzzRanks(const Head<T>& head, const GroupScorer<T>& scorer,
+               const std::vector<Accumulator<T>>& all, Bytes* bytes) {
+  const int64_t num_classes = scorer.tree.num_classes;
+  const int64_t k = 1 + (*bytes)() % num_classes;
+  std::vector<int64_t> labels(head.batch), ranks(head.batch);
+  for (int64_t& label : labels) {
+    label = bytes->In(0, 7) == 0 ? -1 : (*bytes)() % num_classes;
+  }
+  const bool is_forged = head.batch > 0 && bytes->In(0, 7) == 0;
+  if (is_forged) labels[(*bytes)() % head.batch] = bytes->Any();
+  const std::string error =
+      LabelRanks<T>(scorer, labels.data(), k, ranks.data());
+  if (all.empty() || is_forged) return;
+  Expect(error.empty(), error);
+  for (int64_t i = 0; i < head.batch; ++i) {
+    int64_t rank = k;
+    if (labels[i] >= 0 && std::isfinite(all[i * num_classes + labels[i]])) {
+      const auto ranking = Rank(all.data() + i * num_classes, num_classes);
+      rank = std::find_if(ranking.begin(), ranking.end(),
+                          [&](const auto& c) { return c.id == labels[i]; }) -
+             ranking.begin();
+    }
+    Expect(ranks[i] == std::min(rank, k), "the rank of a label");
+  }
+}
+
+template <typename T>
 void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
                 const std::vector<Accumulator<T>>& all, const OwnedMask& mask,
                 Bytes* bytes) {
@@ -196,7 +224,8 @@ void Fuzz(Bytes* bytes) {
       case 1:
         return FuzzSearch(head, scorer, all, mask, bytes);
       default:
-        return FuzzSample(head, scorer, is_tree, is_finite, bytes);
+        FuzzSample(head, scorer, is_tree, is_finite, bytes);
+        return FuzzRanks(head, scorer, all, bytes);
     }
   });
 }

@@ -188,7 +188,6 @@ const OpRegistration top_k(
     [](OpDefinition* op) {
       DefineInputs(op)
           .Attr("has_sigmoids: bool = false")
-          .Attr("takes_any: bool = false")
           .Input("k: int64")
           .Input("beam_width: int64")
           .Input("bounds: BoundTypes")
@@ -229,8 +228,6 @@ num_pruned: `[...]`, how many nodes a beam left out that could hold a better
 best_class: `[...]`, the first of classes.
 has_sigmoids: whether this is a label tree, each row of which has a sigmoid, and
   not each group a softmax.
-takes_any: whether any k classes within the bounds will do, in place of the
-  best; a GPU finds the best all the same.
 )doc");
 
 absl::Status SampleShape(InferenceContext* c, bool is_handle) {
@@ -308,6 +305,42 @@ classes: `[..., count]`, those wanted of each example. With root_log_probs, -1
   stands for a class below none of the roots.
 log_probs: `[..., count]`; minus infinity for the class -1.
 has_sigmoids: as for TfHsmTopK.
+)doc");
+
+absl::Status LabelRanksShape(InferenceContext* c, bool is_handle) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  TF_RETURN_IF_ERROR(c->Merge(s.batch, c->input(s.next + 3), &s.batch));
+  c->set_output(0, s.batch);
+  return absl::OkStatus();
+}
+
+const OpRegistration label_ranks(
+    "TfHsmLabelRanks", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Input("group_parents: int64")
+          .Input("class_rows: int64")
+          .Input("row_groups: int64")
+          .Input("labels: int64")
+          .Input("k: int64")
+          .Output("ranks: int64");
+    },
+    LabelRanksShape, R"doc(
+How many classes are more probable than each example's label, counted up to k.
+
+Classes of one probability stand in the order of classes, as for TfHsmTopK: a
+label of rank r is element r of its classes. It is an op of CPUs alone.
+
+Inputs as for TfHsmLogProbs, then:
+
+group_parents: as for TfHsmClassLogProbs.
+class_rows: `[classes]`, the leaf of each class.
+row_groups: as for TfHsmClassLogProbs.
+labels: `[...]`, a class of each example; a negative one stands for none.
+k: scalar, in [1, classes].
+ranks: `[...]`, in [0, k]. It is k where there is no label, and for a label
+  whose log-probability is NaN or minus infinity.
 )doc");
 
 }  // namespace

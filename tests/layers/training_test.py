@@ -48,9 +48,11 @@ def test_policies(make, form, policy, variable, eager):
     assert head(inputs, np.array([1, 2])).dtype == loss
 
 
-# TopKAccuracy asks for the labels, then for the best classes.
+# TopKAccuracy asks for the labels' ranks, or for the labels and then for the
+# best classes.
 ASKED = {
     "ResourceTfHsmClassLogProbs",
+    "ResourceTfHsmLabelRanks",
     "ResourceTfHsmLogProbs",
     "ResourceTfHsmTopK",
 }

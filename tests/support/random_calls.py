@@ -23,6 +23,7 @@ INFERENCE = (
     "top_k",
     "sample",
     "class_log_probs",
+    "label_ranks",
 )
 # What answers on weights of 8 and 4 bits.
 ON_CODES = [op for op in INFERENCE if op != "log_probs_grad"]
@@ -339,6 +340,10 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
         classes = rng.integers(least, size, size=shape).astype(integer)
         add_sigmoids()
         add(**arrays["paths" + of_rows], classes=[classes])
+    elif op == "label_ranks":
+        labels = rng.integers(-1, tree.num_classes, size=batch)
+        add(**arrays["paths"], labels=[labels])
+        add(k=scalar(up_to(tree.num_classes)))
 
 
 def _label_kind(rng, tree):

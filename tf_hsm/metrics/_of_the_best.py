@@ -9,7 +9,7 @@ from tf_hsm import _checks
 from tf_hsm._head_reference import HeadReference, check_hidden, reference_to
 from tf_hsm.heads.tree_head import TreeHead
 from tf_hsm.losses import broadcast_weights
-from tf_hsm.ops.top_k import any_above
+from tf_hsm.ops.label_ranks import label_ranks
 from tf_hsm.runtime import (
     arguments,
     label_sets,
@@ -20,9 +20,6 @@ from tf_hsm.runtime.devices import is_on_gpu
 
 # In nats, relative to a log-probability and by itself: two ops round apart.
 _SLACK = 1e-4
-# How many classes beyond k the first search asks for: some may be too close to
-# the label to compare.
-_MORE = 16
 
 
 class HeadMetric(keras.metrics.Metric):
@@ -212,57 +209,55 @@ def find_labels(head, hidden, k, labels, of_first=False):
       hidden: `[..., width]`.
       k: how many classes; where the head has fewer, all.
       labels: `[..., M]`, from `read_labels`.
-      of_first: whether classes after the first label may be missing.
+      of_first: whether classes after the first label may be missing. The result
+        may then be `[..., 1, k]`, of the most probable label.
 
-    The search opens no group less probable than the last label, with `of_first`
-    the first. For one label, a search that stops at any classes that are at
-    least as probable comes first, on CPUs: mostly it is enough.
+    One label of a `TreeHead` on a CPU needs no search. Else the search opens no
+    group less probable than the last label, with `of_first` the first.
     """
     is_label, bounds = labels != label_sets.NONE, None
     k = min(k, head.num_classes)
+    tree_head = head._head
+    has_ranks = (
+        isinstance(tree_head, TreeHead)
+        and not head.node_labels
+        and not is_on_gpu(tree_head.weights)
+    )
+    if has_ranks and labels.shape[-1] == 1:
+        return _find_one(tree_head, hidden, k, labels)
     if not head.node_labels:
         found = head.log_prob(tf.where(is_label, labels, 0), hidden)
         # An input without labels needs no search.
         if of_first:
-            bounds = tf.reduce_max(tf.where(is_label, found, -np.inf), -1)
             # A label of probability 0, or NaN, is found nowhere.
+            found = tf.where(is_label & (found > -np.inf), found, -np.inf)
+            if has_ranks:
+                first = tf.argmax(found, -1)[..., tf.newaxis]
+                first = tf.gather(labels, first, batch_dims=-1)
+                return _find_one(tree_head, hidden, k, first)
+            bounds = tf.reduce_max(found, -1)
             bounds = tf.where(bounds > -np.inf, bounds, np.inf)
         else:
             bounds = tf.reduce_min(tf.where(is_label, found, np.inf), -1)
         slack = _SLACK * (1 + tf.abs(bounds))
-        above = bounds + slack
         bounds = tf.where(tf.math.is_finite(bounds), bounds - slack, bounds)
-    tree_head = head._head
-    is_one = of_first or labels.shape[-1] == 1
-    if (
-        is_one
-        and bounds is not None
-        and isinstance(tree_head, TreeHead)
-        and not is_on_gpu(tree_head.weights)
-    ):
-        some = any_above(
-            tree_head.weights,
-            tree_head.biases,
-            hidden,
-            tree_head.tree,
-            min(k + _MORE, head.num_classes),
-            bounds,
-            logit_soft_cap=tree_head.logit_soft_cap,
-        )
-        # All that there are, or k classes that are surely better: the label is
-        # in its place, or is not among the k best.
-        is_known = some.classes[..., -1] < 0
-        is_known |= some.log_probs[..., k - 1] > above
-        bounds = tf.where(is_known, tf.cast(np.inf, bounds.dtype), bounds)
-        classes = tf.where(
-            is_known[..., tf.newaxis],
-            some.classes[..., :k],
-            head.top_k(hidden, k, bounds=bounds).classes,
-        )
-    else:
-        classes = head.top_k(hidden, k, bounds=bounds).classes
+    classes = head.top_k(hidden, k, bounds=bounds).classes
     hits = head.hits(classes[..., tf.newaxis, :], labels)
     return hits & is_label[..., tf.newaxis]
+
+
+def _find_one(head, hidden, k, labels):
+    """`find_labels` for a `TreeHead` and labels `[..., 1]`."""
+    ranks = label_ranks(
+        head.weights,
+        head.biases,
+        labels[..., 0],
+        hidden,
+        head.tree,
+        k,
+        logit_soft_cap=head.logit_soft_cap,
+    )
+    return tf.one_hot(ranks, k, True, False)[..., tf.newaxis, :]
 
 
 def refuse_node_labels(metric, head):

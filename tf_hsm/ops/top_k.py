@@ -193,42 +193,6 @@ def hierarchical_softmax_top_k(
     return TopK(log_probs, outputs.classes)
 
 
-def any_above(weights, biases, inputs, tree, k, bounds, *, logit_soft_cap=None):
-    """Finds any k classes that are at least as probable as a bound.
-
-    The search ends as soon as it has k of them. It costs less than a search for
-    the best k.
-
-    Args:
-      weights: see `hierarchical_softmax_top_k`, also for the others.
-      biases: `[rows]`, or None.
-      inputs: `[..., width]`.
-      tree: a `tf_hsm.Tree`.
-      k: how many, an integer.
-      bounds: `[...]`, in nats.
-      logit_soft_cap: see `hierarchical_softmax_loss`.
-
-    Returns:
-      A `TopK`, best first. If fewer than k classes reach the bound, these are
-      all of them; the rest have the log-probability minus infinity and the
-      class -1.
-    """
-    bounds = arguments.bounds_of(None, bounds, inputs)
-    optional = {"root_log_probs": None, "bounds": bounds}
-    found = _search(
-        weights,
-        biases,
-        inputs,
-        tree,
-        k,
-        None,
-        optional,
-        logit_soft_cap,
-        takes_any=True,
-    )
-    return TopK(found.log_probs, found.classes)
-
-
 def best_class(weights, biases, inputs, tree, logit_soft_cap=None):
     """The most probable class of each input, `[...]` int64.
 
@@ -251,7 +215,6 @@ def _search(
     optional,
     logit_soft_cap,
     mask=None,
-    takes_any=False,
 ):
     place = contextlib.nullcontext()
     if beam_width is not None and variable_of(weights) is None:
@@ -271,7 +234,6 @@ def _search(
             logit_soft_cap,
             k=arguments.scalar("k", k, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
-            takes_any=takes_any,
             **allowed,
         )
 

@@ -14,6 +14,10 @@
 
 namespace tf_hsm {
 
+// Examples that are searched side by side: the fewest, and the most.
+constexpr int64_t kMinExamples = kMaxItemExamples;
+constexpr int64_t kMaxExamples = 1024;
+
 // Unopened nodes and classes that all searches together may hold.
 constexpr int64_t kMaxOpen = int64_t{1} << 24;
 
@@ -160,7 +164,6 @@ class ExampleSearch {
     int64_t wanted =
         widths_.before + static_cast<int64_t>(best_.size()) / 4 + num_barren_;
     if (is_full_) {
-      if (options_.takes_any) open_.clear();
       wanted = widths_.after;
       widths_.after = std::min(kGrowth * widths_.after, kMaxOpen);
     }

@@ -9,10 +9,6 @@
 namespace tf_hsm {
 namespace {
 
-// Examples that are searched side by side: the fewest, and the most.
-constexpr int64_t kMinExamples = kMaxItemExamples;
-constexpr int64_t kMaxExamples = 1024;
-
 // Many examples share what they read, and the larger the groups are the more
 // counts that they do it in few rounds.
 Widths WidthsFor(const GroupSpan& root, int64_t num_examples) {
@@ -90,8 +86,7 @@ std::string FindFor(
   GroupSpan root;
   const std::string wrong_root = GroupAt(tree, 0, &root);
   if (!wrong_root.empty()) return wrong_root;
-  Widths widths = WidthsFor(root, end - begin);
-  if (options.takes_any) widths.before = 2;  // the search may end with them
+  const Widths widths = WidthsFor(root, end - begin);
   std::vector<ExampleSearch<A>> searches(end - begin,
                                          ExampleSearch<A>(options, widths));
   std::vector<int64_t> active, starts;           // starts: of each one's slots

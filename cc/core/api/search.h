@@ -41,7 +41,6 @@ struct SearchOptions {
   int64_t max_classes = 1;  // k, in [1, num_classes]
   double max_mass = 2;      // stop at classes of this total probability
   int64_t beam_width = 0;   // 0: exact
-  bool takes_any = false;   // any max_classes within the bounds will do
   const ClassMask* allowed = nullptr;  // null: all classes
 };
 
@@ -64,9 +63,8 @@ struct SearchResult {
 // Calls found(example, result) once for each example, on any thread. There are
 // max_classes of them, or as many as together reach max_mass, the last one
 // included, if those are fewer. `bounds` [num_examples], or null, are the least
-// log-probabilities that are wanted; NaN: any. With takes_any, an exact
-// search ends as soon as it has max_classes within the bounds. Returns an empty
-// string, or what is wrong with the tree or the mask.
+// log-probabilities that are wanted; NaN: any. Returns an empty string, or what
+// is wrong with the tree or the mask.
 template <typename T>
 std::string FindBestClasses(
     const GroupScorer<T>& scorer, const SearchOptions& options,

@@ -233,6 +233,15 @@ absl::Status ClassInputs::Read(OpKernelContext* context,
       classes->shape().DebugString());
 }
 
+absl::Status LabelRanksInputs::Read(OpKernelContext* context,
+                                    const InferenceArguments& in,
+                                    TreeView* tree) {
+  TF_RETURN_IF_ERROR(ReadTreeAbove(context, tree));
+  TF_RETURN_IF_ERROR(ReadOfShape(context, "labels", in.batch_shape, &labels));
+  TF_RETURN_IF_ERROR(ReadScalar(context, "k", &k));
+  return CheckCount("k", k, tree->num_classes);
+}
+
 absl::Status LogProbsShapes::Make(const InferenceArguments& in,
                                   const LogProbsAttributes& attributes) {
   const TreeView& tree = in.tree;

@@ -102,6 +102,16 @@ struct ClassInputs {
   int64_t count = 0;
 };
 
+// The op's inputs `labels`, of the batch's shape, and `k`; and the arrays that
+// a walk up `tree` needs.
+struct LabelRanksInputs {
+  absl::Status Read(OpKernelContext* context, const InferenceArguments& in,
+                    TreeView* tree);
+
+  const Tensor* labels = nullptr;
+  int64_t k = 0;
+};
+
 // Whether the log-probabilities are those of all nodes, or of all classes.
 struct LogProbsAttributes : TreeAttributes {
   absl::Status Read(OpKernelConstruction* context) {

@@ -7,6 +7,7 @@
 
 #include "cc/core/api/class_log_probs.h"
 #include "cc/core/api/group_scores.h"
+#include "cc/core/api/label_ranks.h"
 #include "cc/core/api/log_probs.h"
 #include "cc/core/api/sample.h"
 #include "cc/core/api/search.h"
@@ -62,11 +63,6 @@ template <typename T>
 struct TopKOp : SigmoidAttributes {
   using A = Accumulator<T>;
 
-  absl::Status Read(OpKernelConstruction* context) {
-    TF_RETURN_IF_ERROR(SigmoidAttributes::Read(context));
-    return context->GetAttr("takes_any", &takes_any);
-  }
-
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     TopKInputs wanted;
@@ -78,7 +74,6 @@ struct TopKOp : SigmoidAttributes {
     SearchOptions options;
     options.max_classes = wanted.k;
     options.beam_width = wanted.beam_width;
-    options.takes_any = takes_any;
     if (wanted.has_mask) options.allowed = &wanted.mask;
     auto found = [&](int64_t example, const SearchResult<A>& result) {
       const int64_t first = example * wanted.k;
@@ -100,8 +95,6 @@ struct TopKOp : SigmoidAttributes {
     return StatusOf(FindBestClasses<T>(in.scorer, options, found,
                                        Data<const A>(wanted.bounds)));
   }
-
-  bool takes_any = false;
 };
 
 template <typename T>
@@ -132,6 +125,21 @@ struct ClassLogProbsOp : SigmoidAttributes {
     CopyIntegers(*wanted.classes, &ids);
     return StatusOf(ClassLogProbs(in.scorer, ids.data(), wanted.count,
                                   Data<Accumulator<T>>(*log_probs)));
+  }
+};
+
+template <typename T>
+struct LabelRanksOp : TreeAttributes {
+  absl::Status Run(OpKernelContext* context) const {
+    InferenceBatch<T> in;
+    LabelRanksInputs wanted;
+    Tensor* ranks;
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
+    TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &in.scorer.tree));
+    TF_RETURN_IF_ERROR(
+        context->allocate_output(0, in.arguments.batch_shape, &ranks));
+    return StatusOf(LabelRanks(in.scorer, Data<int64_t>(*wanted.labels),
+                               wanted.k, Data<int64_t>(*ranks)));
   }
 };
 
@@ -197,6 +205,7 @@ const KernelRegistration<TopKOp> top_k(kCpu, "TfHsmTopK");
 const KernelRegistration<SampleOp> sample(kCpu, "TfHsmSample");
 const KernelRegistration<ClassLogProbsOp> class_log_probs(kCpu,
                                                           "TfHsmClassLogProbs");
+const KernelRegistration<LabelRanksOp> label_ranks(kCpu, "TfHsmLabelRanks");
 const KernelRegistration<LogProbsOp> log_probs(kCpu, "TfHsmLogProbs");
 const KernelRegistration<LogProbsGradOp> log_probs_grad(kCpu,
                                                         "TfHsmLogProbsGrad");
