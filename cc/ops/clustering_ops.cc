@@ -13,7 +13,7 @@ REGISTER_OP("TfHsmSplitPoints")
     .Input("points: float")
     .Input("order: int64")
     .Input("runs: int64")
-    .Input("start: float")
+    .Attr("seed: int")
     .Attr("max_iterations: int >= 1")
     .Output("new_order: int64")
     .SetShapeFn([](InferenceContext* c) {
@@ -30,7 +30,7 @@ points: [points, width].
 order: [points], the point at each place.
 runs: [runs, 3], ascending: the first place of a run's left part, of its right
   part, and the place after it.
-start: [width], where the search for principal directions begins.
+seed: of where searches for principal directions begin.
 max_iterations: how many steps of Lloyd's algorithm there are at most.
 new_order: the points of each run at its places, the left part first.
 )doc");
@@ -41,7 +41,7 @@ REGISTER_OP("TfHsmExchangePoints")
     .Input("starts: int64")
     .Input("sizes: int64")
     .Input("splits: float")
-    .Input("start: float")
+    .Attr("seed: int")
     .Attr("max_iterations: int >= 1")
     .Attr("rounds: int >= 1")
     .Output("new_order: int64")
@@ -72,7 +72,7 @@ sizes: [families, clusters], how many places each cluster has.
 splits: [families, clusters, clusters], how often two clusters have been divided
   anew, zeros at first. The more often, the farther apart they count. It is less
   than zero where neither cluster has changed since.
-start: [width], where the search for principal directions begins.
+seed: of where searches for principal directions begin.
 max_iterations: how many steps of Lloyd's algorithm a division has at most.
 rounds: how many there are at most. They end when no pair is left.
 new_order: the point at each place after the rounds.

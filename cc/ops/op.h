@@ -37,7 +37,7 @@ inline std::string RuleAttr() {
 
 // A shape function for an op that survives a lack of memory.
 template <typename Shape>
-auto WithMemory(const Shape& shape) {
+auto ShapeFunction(const Shape& shape) {
   return [shape](InferenceContext* c) -> absl::Status {
     try {
       return shape(c);
@@ -69,8 +69,8 @@ class OpRegistration {
       op.Input(is_handle ? "weights: resource" : "weights: T");
       define(&op);
       if (is_handle) op.SetIsStateful();
-      op.SetShapeFn(
-          WithMemory([=](InferenceContext* c) { return shape(c, is_handle); }));
+      op.SetShapeFn(ShapeFunction(
+          [=](InferenceContext* c) { return shape(c, is_handle); }));
       op.Doc(doc)();
     }
   }

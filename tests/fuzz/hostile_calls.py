@@ -50,7 +50,6 @@ _FORGED = {
     "pinned": [True, False, "no"],
     "has_sigmoids": [True, False, "yes"],
     "stochastic_rounding": [True, False, None],
-    "squared": [True, False, "yes"],
 }
 
 

@@ -17,10 +17,10 @@ def valid_call(op, rng):
     count = int((gaps + sizes).sum() + rng.integers(3))
     width = int(rng.integers(1, 40))
     call = Call(op, False, {}, {"max_iterations": int(rng.integers(1, 9))})
+    call.attributes["seed"] = int(rng.integers(99))
     call.arguments.update(
         points=[rng.standard_normal((count, width), np.float32)],
         order=[rng.permutation(count)],
-        start=[rng.standard_normal(width, np.float32)],
     )
     if op == "split_points":
         pairs = np.stack([starts, starts + sizes], axis=2)

@@ -38,11 +38,9 @@ STEPS = (
     "loss_step",
     "sparse_update",
 )
-# Ops that make trees from data; they have no parameters.
-TREE_DATA = ("count_keys", "sparse_product")
 # (name without prefix, whether the parameters are variables)
 OPS = [
-    *itertools.product(TREE_DATA, [False]),
+    ("count_keys", False),
     *itertools.product(INFERENCE + LOSSES, [False, True]),
     *itertools.product(STEPS, [True]),
     *itertools.product(point_calls.OPS, [False]),
@@ -173,8 +171,8 @@ def valid_call(
         return rng.normal(size=shape).astype(of)
 
     call = Call(op, on_variables, {}, {})
-    if op in TREE_DATA:
-        _add_tree_data(call, rng, int(np.prod(batch)), width)
+    if op == "count_keys":
+        _add_key_counts(call, rng, int(np.prod(batch)))
         return call
     if on_variables:
         call.attributes["T"] = dtype
@@ -236,24 +234,13 @@ def valid_call(
     return call
 
 
-def _add_tree_data(call, rng, size, width):
-    if call.op == "count_keys":
-        known = np.unique(rng.integers(9 * size + 1, size=3 * size))
-        call.arguments.update(
-            keys=[rng.integers(-3, 20 * size + 1, size=40 * size)],
-            known=[known],
-            known_counts=[rng.integers(2**40, size=known.size)],
-        )
-        return
-    splits = np.append(0, np.cumsum(rng.integers(4, size=2 * size)))
-    entries, columns = splits[-1], 1 + size // 3
+def _add_key_counts(call, rng, size):
+    known = np.unique(rng.integers(9 * size + 1, size=3 * size))
     call.arguments.update(
-        splits=[splits],
-        indices=[rng.integers(columns, size=entries, dtype=np.int32)],
-        values=[rng.normal(size=entries).astype(np.float32)],
-        dense=[rng.normal(size=(columns, width)).astype(np.float32)],
+        keys=[rng.integers(-3, 20 * size + 1, size=40 * size)],
+        known=[known],
+        known_counts=[rng.integers(2**40, size=known.size)],
     )
-    call.attributes["squared"] = bool(rng.integers(2))
 
 
 def _quantize(call, rng, mode):

@@ -1,4 +1,4 @@
-"""Ops of the library on NumPy arrays: counts, sparse products, clusters.
+"""Ops of the library on NumPy arrays: counts of keys, clusters of points.
 
 Trees are made with them. Commands do without TensorFlow until they need one: a
 module of `tf_hsm.tree` imports this one within a function.
@@ -28,42 +28,6 @@ def count_keys(keys, known=None):
         )
 
 
-class SparseMatrix:
-    """A matrix of float32 that has few entries.
-
-    Each sum of a product has one order, whatever the number of threads.
-    """
-
-    def __init__(self, rows, columns, values, num_rows):
-        """Takes the row, the column and the value of each entry.
-
-        Rows ascend.
-        """
-        splits = np.zeros(num_rows + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=num_rows), out=splits[1:])
-        with tf.init_scope(), tf.device("CPU:0"):
-            self._entries = {
-                "splits": _tensor(splits),
-                "indices": _tensor(columns.astype(np.int32)),
-                "values": _tensor(values.astype(np.float32)),
-            }
-
-    def times(self, dense):
-        """Returns the product with `dense [columns, D]`, float32."""
-        return self._product(dense, squared=False)
-
-    def square_times(self, dense):
-        """Returns the transpose times `self.times(dense)`."""
-        return self._product(dense, squared=True)
-
-    def _product(self, dense, squared):
-        with tf.init_scope(), tf.device("CPU:0"):
-            product = raw_ops.tf_hsm_sparse_product(
-                dense=dense.astype(np.float32), squared=squared, **self._entries
-            )
-        return np.asarray(product)
-
-
 class Clusters:
     """An order of points, in which runs of places are clusters.
 
@@ -71,17 +35,17 @@ class Clusters:
       order: `[N]` int64, a tensor: the point at each place.
     """
 
-    def __init__(self, points, start, max_iterations):
+    def __init__(self, points, seed, max_iterations):
         """Starts with the points `[N, D]` float32 in their own order.
 
-        `start [D]` is where searches for directions begin, and a division of
-        points has at most `max_iterations` steps of Lloyd's algorithm.
+        A division of points has at most `max_iterations` steps of Lloyd's
+        algorithm, and `seed` decides where it begins.
         """
         with tf.init_scope(), tf.device("CPU:0"):
             self.order = tf.range(len(points), dtype=tf.int64)
             self._inputs = {
                 "points": _tensor(points),
-                "start": start,
+                "seed": seed,
                 "max_iterations": max_iterations,
             }
 

@@ -33,10 +33,7 @@ def leaf_points(points, arrays, seed, max_iterations, report):
     """
     from tf_hsm.runtime.array_ops import Clusters
 
-    start = np.random.default_rng(seed).standard_normal(
-        points.shape[1], np.float32
-    )
-    clusters = Clusters(points, start, max_iterations)
+    clusters = Clusters(points, seed, max_iterations)
     levels = _levels(arrays)
     for number, (starts, sizes, offsets) in enumerate(levels, 1):
         name = f"level {number} of {len(levels)}"

@@ -23,17 +23,16 @@ constexpr float kFar = INFINITY;
 
 // Points whose variances fall along the axes, as vectors of words have them.
 struct Cloud {
-  std::vector<float> rows, start;
+  std::vector<float> rows;
   Points points;
 
   Cloud(int64_t count, int64_t width, Isa isa, std::mt19937* rng)
-      : rows(count * width), start(width) {
+      : rows(count * width) {
     std::normal_distribution<float> normal;
     for (size_t i = 0; i < rows.size(); ++i) {
       rows[i] = normal(*rng) / std::sqrt(1.0f + i % width);
     }
-    for (float& x : start) x = normal(*rng);
-    points = {rows.data(), count, width, start.data(), 100, isa};
+    points = {rows.data(), count, width, (*rng)(), 100, isa};
   }
 
   // The sum of squared distances of some points to their mean.
@@ -154,7 +153,7 @@ std::pair<double, bool> CheckSplit(Isa isa, int64_t count, int64_t num_left,
   two_means.Mean(left, num_left, ends[0]);
   two_means.Mean(right, num_right, ends[1]);
   float* none[2] = {nullptr, nullptr};
-  const int64_t moved = two_means.Split(left, num_left, right, num_right,
+  const int64_t moved = two_means.Split(left, num_left, right, num_right, 3,
                                         *(improve ? &ends : &none));
   Expect(std::is_sorted(left, right) && std::is_sorted(right, left + count),
          what + "order");
@@ -235,7 +234,7 @@ void CheckSecondSplit(Isa isa, std::mt19937* rng) {
     two_means.Mean(&order[0], kHalf, ends[0]);
     two_means.Mean(&order[kHalf], kHalf, ends[1]);
     const int64_t moved =
-        two_means.Split(&order[0], kHalf, &order[kHalf], kHalf, ends);
+        two_means.Split(&order[0], kHalf, &order[kHalf], kHalf, time, ends);
     const double within =
         cloud.Within(&order[0], kHalf) + cloud.Within(&order[kHalf], kHalf);
     Expect(within <= last * (1 + 1e-6), "a second split is not worse");
@@ -251,7 +250,7 @@ void CheckLargeSplits(Isa isa, std::mt19937* rng) {
   std::vector<int64_t> order = Iota(300000);
   TwoMeans two_means(cloud.points);
   for (int64_t num_left : {300000 - 1, 100000}) {
-    two_means.Split(&order[0], num_left, &order[num_left], 300000 - num_left,
+    two_means.Split(&order[0], num_left, &order[num_left], 300000 - num_left, 0,
                     {nullptr, nullptr});
     double ends[2][2];
     for (int part = 0; part < 2; ++part) {
@@ -266,12 +265,12 @@ void CheckLargeSplits(Isa isa, std::mt19937* rng) {
     Expect(ends[0][1] <= ends[1][0] || ends[1][1] <= ends[0][0], "a cut");
   }
   const std::vector<float> zeros(300 * 3);
-  const Points equal = {zeros.data(), 300, 3, cloud.start.data(), 5, isa};
+  const Points equal = {zeros.data(), 300, 3, 7, 5, isa};
   order = Iota(300);
   TwoMeans of_equal(equal);
   std::vector<float> means(2 * of_equal.stride());
-  of_equal.Split(&order[0], 100, &order[100], 200, {nullptr, nullptr});
-  of_equal.Split(&order[0], 100, &order[100], 200,
+  of_equal.Split(&order[0], 100, &order[100], 200, 0, {nullptr, nullptr});
+  of_equal.Split(&order[0], 100, &order[100], 200, 0,
                  {&means[0], &means[of_equal.stride()]});
   Expect(order == Iota(300), "equal points stay");
 }

@@ -1,6 +1,7 @@
 #include "cc/core/clustering/exchange.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <mutex>  // NOLINT(build/c++11)
 #include <utility>
@@ -62,7 +63,7 @@ void Halve(const Points& points, const int64_t* runs, int64_t count,
       .ForAll(count, num_points, [&](TwoMeans* by, int64_t p) {
         const int64_t left = runs[3 * p], right = runs[3 * p + 1];
         by->Split(order + left, right - left, order + right,
-                  runs[3 * p + 2] - right, {nullptr, nullptr});
+                  runs[3 * p + 2] - right, 0, {nullptr, nullptr});
       });
 }
 
@@ -93,8 +94,10 @@ Exchanged Exchange(const Points& points, const Siblings& siblings,
     std::vector<int64_t> moved(num_pairs);
     workers.ForAll(num_pairs, num_points, [&](TwoMeans* by, int64_t i) {
       const auto& [a, b] = pairs[i];
+      const float times = std::abs(siblings.splits[a * count + b]);
       moved[i] = by->Split(order + starts[a], sizes[a], order + starts[b],
-                           sizes[b], {&means[a * stride], &means[b * stride]});
+                           sizes[b], static_cast<uint32_t>(times),
+                           {&means[a * stride], &means[b * stride]});
     });
     changed.clear();
     for (int64_t i = 0; i < num_pairs; ++i) {

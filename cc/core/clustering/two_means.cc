@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cc/core/base/philox.h"
 #include "cc/core/base/prefetch.h"
 #include "cc/core/base/types.h"
 
@@ -30,7 +31,8 @@ TwoMeans::TwoMeans(const Points& points)
       stride_((points.width + kPadding - 1) / kPadding * kPadding) {}
 
 int64_t TwoMeans::Split(int64_t* left, int64_t num_left, int64_t* right,
-                        int64_t num_right, float* const (&means)[2]) {
+                        int64_t num_right, uint32_t draw,
+                        float* const (&means)[2]) {
   members_.assign(left, left + num_left);
   members_.insert(members_.end(), right, right + num_right);
   const int64_t count = num_left + num_right;
@@ -52,7 +54,7 @@ int64_t TwoMeans::Split(int64_t* left, int64_t num_left, int64_t* right,
   const bool has_means = means[0] != nullptr;
   Learn(
       std::min((num_left + step - 1) / step, std::max<int64_t>(count_ - 1, 1)),
-      has_means);
+      draw, has_means);
   if (step > 1) {
     scores_.resize(count);
     for (int64_t begin = 0; begin < count; begin += kChunk) {
@@ -151,8 +153,8 @@ int64_t TwoMeans::AddMoved(const std::vector<uint8_t>& from,
 
 // Finds compact parts of the rows, whose mean is 0. With `improve`, from parts_
 // on; its left part has `num_left` rows.
-void TwoMeans::Learn(int64_t num_left, bool improve) {
-  FindPrincipal();
+void TwoMeans::Learn(int64_t num_left, uint32_t draw, bool improve) {
+  FindPrincipal(draw);
   if (!improve) {
     parts_.direction = principal_;
     return Iterate(num_left, false, &parts_);
@@ -173,9 +175,13 @@ void TwoMeans::Learn(int64_t num_left, bool improve) {
 }
 
 // Finds about the principal direction of the rows, by power steps.
-void TwoMeans::FindPrincipal() {
-  principal_.assign(points_.start, points_.start + points_.width);
-  principal_.resize(stride_);
+void TwoMeans::FindPrincipal(uint32_t draw) {
+  principal_.assign(stride_, 0);
+  for (int64_t k = 0; k < points_.width; ++k) {
+    const PhiloxBlock block =
+        Philox(points_.seed, {{static_cast<uint32_t>(k / 4), draw, 0, 0}});
+    principal_[k] = static_cast<float>(block.words[k % 4]) * 0x1p-31f - 1;
+  }
   for (int step = 0; step < kPowerSteps; ++step) {
     block_.assign(stride_, 0);
     kernels_.add_projected(rows_.get(), count_, stride_, principal_.data(),

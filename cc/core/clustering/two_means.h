@@ -23,8 +23,7 @@ struct Points {
   const float* rows = nullptr;  // [count, width], finite
   int64_t count = 0;
   int64_t width = 0;
-  // [width]: where the search for a principal direction begins.
-  const float* start = nullptr;
+  uint64_t seed = 0;  // of where searches for a principal direction begin
   int64_t max_iterations = 1;  // steps of Lloyd's algorithm in a split
   Isa isa = Isa::kBaseline;
 };
@@ -41,8 +40,10 @@ class TwoMeans {
   // Where there are `means`, those of the left and of the right set, they are
   // brought up to date, and the sum of squared distances to them does not
   // become larger. Else only the points matter, and not where they were.
+  // `draw` is the number of a random beginning: with another one, the same
+  // points may find a better split.
   int64_t Split(int64_t* left, int64_t num_left, int64_t* right,
-                int64_t num_right, float* const (&means)[2]);
+                int64_t num_right, uint32_t draw, float* const (&means)[2]);
 
   // Sets `mean [stride()]`, which ends in zeros.
   void Mean(const int64_t* members, int64_t count, float* mean);
@@ -62,8 +63,8 @@ class TwoMeans {
   int64_t AddMoved(const std::vector<uint8_t>& from,
                    const std::vector<uint8_t>& to, float factor,
                    std::vector<float>* direction);
-  void Learn(int64_t num_left, bool improve);
-  void FindPrincipal();
+  void Learn(int64_t num_left, uint32_t draw, bool improve);
+  void FindPrincipal(uint32_t draw);
   void Iterate(int64_t num_left, bool has_parts, Parts* parts);
   void Select(int64_t num_left, std::vector<uint8_t>* is_left);
 

@@ -33,11 +33,12 @@ absl::Status Renew(OpKernelContext* context, int input, int output,
   return absl::OkStatus();
 }
 
-// What both ops have: the inputs `points`, `order` and `start`.
+// What both ops have: the inputs `points` and `order`, and how to split.
 struct ClusterAttributes : OpAttributes {
-  int64_t max_iterations;
+  int64_t seed, max_iterations;
 
   absl::Status Read(OpKernelConstruction* context) {
+    TF_RETURN_IF_ERROR(context->GetAttr("seed", &seed));
     return context->GetAttr("max_iterations", &max_iterations);
   }
 
@@ -55,11 +56,7 @@ struct ClusterAttributes : OpAttributes {
     points->width = rows->dim_size(1);
     points->max_iterations = max_iterations;
     TF_RETURN_IF_ERROR(CheckWidth("points", points->width));
-    const Tensor* start;
-    TF_RETURN_IF_ERROR(context->input("start", &start));
-    TF_RETURN_IF_ERROR(
-        CheckShape("start", *start, TensorShape({points->width})));
-    points->start = Data<float>(*start);
+    points->seed = static_cast<uint64_t>(seed);
     const int64_t* order;
     TF_RETURN_IF_ERROR(
         ReadVector(context, "order", points->count, "as points", &order));

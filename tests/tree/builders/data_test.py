@@ -113,6 +113,32 @@ def test_clusters_hold_all_classes(size):
     assert below.class_rows.size == size
 
 
+def test_predicted_times():
+    """As for a tree with random classes in its clusters."""
+    counts = np.sort(np.bincount(LABELS, minlength=N))[::-1]
+    shuffled = np.random.default_rng(0).permutation(N)
+    for size in (0, 16, 128):
+        rest = shuffled[shuffled >= size]
+        arrays = builder._grafted(
+            np.arange(size), rest, builder._below(N, rest.size)
+        )
+        cost = Tree(*arrays).expected_cost(counts, batch=1024, width=512)
+        found = builder._milliseconds(counts, shuffled, size)
+        assert found == pytest.approx(cost.milliseconds, rel=1e-9)
+
+
+def test_a_level_costs(monkeypatch):
+    """Where nothing else does, as many classes as may be are in the root."""
+    monkeypatch.setattr(
+        builder,
+        "leave_one_out_losses",
+        lambda *arguments: np.zeros(len(arguments[-1])),
+    )
+    monkeypatch.setattr(builder, "_milliseconds", lambda *arguments: 1)
+    tree = tree_of(LABELS, CONTEXTS)
+    assert np.sum(tree.row_groups[tree.class_rows] == 0) == 128
+
+
 def test_without_contexts():
     tree = tree_of(LABELS, num_classes=None)
     assert same(tree, Tree.from_counts(np.bincount(LABELS)))
@@ -265,7 +291,8 @@ def test_sets_of_labels(has_contexts):
     options = {"several_labels": True, "verbose": False}
     tree = Tree.from_data(sets, contexts, **options)
     assert tree.counts.tolist() == np.bincount(sets[sets >= 0]).tolist()
-    assert purity(tree) > 0.9
+    # The 49 clusters cannot be pure: 12 true ones have 50 classes each.
+    assert purity(tree) > 0.85
     ragged = tf.RaggedTensor.from_tensor(sets, padding=-1)
     assert tree == Tree.from_data(ragged, contexts, **options)
     # The same pairs as labels of their own, where a context is one id.

@@ -35,6 +35,7 @@ def test_batches(monkeypatch, buffer, largest):
     assert as_dict(pairs) == expected
     keys = list(as_dict(pairs))
     assert keys == sorted(keys)
+    assert not counter.pairs().counts.size
 
 
 def test_no_pair():

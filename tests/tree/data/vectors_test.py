@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tf_hsm.tree.data import pair_vectors
 from tf_hsm.tree.data.pair_vectors import associations, class_vectors
 from tf_hsm.tree.data.pairs import PairCounter
 
@@ -58,6 +59,24 @@ def test_more_numbers_than_features():
     )
     # Classes that do not occur have no direction.
     assert not vectors[60:].any()
+
+
+def test_features_that_occur_together(monkeypatch):
+    """Half as many directions as features, and products in parts."""
+    monkeypatch.setattr(pair_vectors, "_ONE_THREAD", 1000)
+    pairs = random_pairs()
+    counter = PairCounter()
+    for copy in range(2):
+        counter.add(
+            np.repeat(pairs.classes, pairs.counts),
+            np.repeat(2 * pairs.features + copy, pairs.counts),
+        )
+    pairs = counter.pairs()
+    vectors = class_vectors(pairs, 60, 70, seed=0)
+    u, s, _ = np.linalg.svd(dense(pairs, 60), full_matrices=False)
+    np.testing.assert_allclose(
+        vectors @ vectors.T, u * s @ u.T, atol=1e-3 * s[0]
+    )
 
 
 def test_nothing_is_associated():
