@@ -456,7 +456,7 @@ class Tree(TreeConstructors, GroupArrays):
         [0, 1]
         >>> vectors = [[1, 0], [0, 1], [1, 0], [0, 1]]
         >>> tree.regroup(vectors).classes_below(0).tolist()
-        [0, 2]
+        [1, 3]
 
         Names move with their classes, and inner rows lose their names.
 
