@@ -283,6 +283,18 @@ def test_ragged_labels():
     assert 0 < metric.result() == other.result()
 
 
+@pytest.mark.parametrize("formula", [f for f in KINDS if f is not accuracy])
+def test_no_input_has_a_label(formula):
+    head = make("HierarchicalSoftmax", several_labels=True)
+    for labels in (
+        SEVERAL[:, :0],
+        tf.ragged.constant([[]] * EXAMPLES, "int64"),
+    ):
+        metric = KINDS[formula](head, 5)
+        metric.update_state(labels, head(X))
+        assert metric.result() == 0
+
+
 @pytest.mark.parametrize("make_metric", METRICS, ids=itertools.count())
 def test_config(make_metric):
     """As JSON; what is read back has the same name, head and result."""

@@ -1,13 +1,9 @@
 // The ops on clusters of points, of which trees are made.
 
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
+#include "cc/ops/op.h"
 
 namespace tf_hsm {
 namespace {
-
-using tensorflow::shape_inference::InferenceContext;
 
 REGISTER_OP("TfHsmSplitPoints")
     .Input("points: float")
@@ -16,10 +12,10 @@ REGISTER_OP("TfHsmSplitPoints")
     .Attr("seed: int")
     .Attr("max_iterations: int >= 1")
     .Output("new_order: int64")
-    .SetShapeFn([](InferenceContext* c) {
+    .SetShapeFn(ShapeFunction([](InferenceContext* c) -> absl::Status {
       c->set_output(0, c->input(1));
       return absl::OkStatus();
-    })
+    }))
     .Doc(R"doc(
 Divides runs of points into two compact parts of given sizes.
 
@@ -48,8 +44,8 @@ REGISTER_OP("TfHsmExchangePoints")
     .Output("new_splits: float")
     .Output("pairs: int64")
     .Output("moved: int64")
-    .SetShapeFn([](InferenceContext* c) {
-      tensorflow::shape_inference::ShapeHandle clusters;
+    .SetShapeFn(ShapeFunction([](InferenceContext* c) -> absl::Status {
+      ShapeHandle clusters;
       TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 2, &clusters));
       c->set_output(0, c->input(1));
       c->set_output(1, c->input(4));
@@ -57,7 +53,7 @@ REGISTER_OP("TfHsmExchangePoints")
         c->set_output(i, c->Vector(c->Dim(clusters, 0)));
       }
       return absl::OkStatus();
-    })
+    }))
     .Doc(R"doc(
 Exchanges points between the clusters of a family, two clusters at a time.
 

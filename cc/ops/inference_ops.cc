@@ -337,7 +337,7 @@ Inputs as for TfHsmLogProbs, then:
 group_parents: as for TfHsmClassLogProbs.
 class_rows: `[classes]`, the leaf of each class.
 row_groups: as for TfHsmClassLogProbs.
-labels: `[...]`, a class of each example; a negative one stands for none.
+labels: `[...]`, a class of each example; -1 stands for none.
 k: scalar, in [1, classes].
 ranks: `[...]`, in [0, k]. It is k where there is no label, and for a label
   whose log-probability is NaN or minus infinity.

@@ -138,6 +138,37 @@ def test_keys(name, change, message):
     )
 
 
+@pytest.mark.parametrize(
+    "op, name, change, message",
+    [
+        ("split_points", "runs", np.zeros([4, 2], int), "must have the shape"),
+        ("split_points", "runs", tf.zeros([2**62, 0], tf.int64), "must have"),
+        ("split_points", "runs", lambda x: x[::-1], r"\[\d+\] = .* outside"),
+        ("split_points", "runs", lambda x: x[:, [0, 0, 2]], r"= .* is outside"),
+        ("split_points", "runs", lambda x: x + 2**40, r"= .* is outside"),
+        ("split_points", "order", lambda x: x + 1, r"= .* is outside"),
+        ("split_points", "order", lambda x: -x - 1, r"= .* is outside"),
+        ("split_points", "points", lambda x: x[:-1], "order must have"),
+        ("split_points", "points", lambda x: x[:, :0], "width of at least 1"),
+        ("exchange_points", "starts", lambda x: x - x, r"= 0 is outside"),
+        ("exchange_points", "sizes", lambda x: x + 2**62, r"= .* outside"),
+        ("exchange_points", "sizes", lambda x: 0 * x, r"= 0 is outside"),
+        (
+            "exchange_points",
+            "splits",
+            lambda x: x[:, 1:],
+            "must have the shape",
+        ),
+    ],
+)
+def test_points(op, name, change, message):
+    call = small_call(op, seed=4)
+    wrong = change
+    if callable(change):
+        wrong = change(call.arguments[name][0])
+    refused(call, message, **{name: [wrong]})
+
+
 @pytest.mark.parametrize("op", [*INFERENCE, "loss"])
 def test_a_width_beyond_all_memory(op):
     """No rows of any width take no memory, and no product may overflow."""

@@ -13,9 +13,10 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forked
+from tests.support import forked, point_calls
 from tests.support.random_calls import INFERENCE, LOSSES, STEPS, valid_call
 
+ON_ARRAYS = ("count_keys", *point_calls.OPS)
 TREES = ["wide_2100", "huffman_31", "flat_70", "pinned_40", "forest_33"]
 
 
@@ -24,7 +25,7 @@ def measure(threads):
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     results = {"isa": tf_hsm.cpu_isa()}
     for op, tree, seed in itertools.product(
-        ("count_keys", *INFERENCE, *LOSSES, *STEPS), TREES, range(4)
+        (*ON_ARRAYS, *INFERENCE, *LOSSES, *STEPS), TREES, range(4)
     ):
         if op.startswith("label_tree") and tree.startswith(("pin", "forest")):
             continue
@@ -32,7 +33,7 @@ def measure(threads):
         batch = 300 if op in INFERENCE else 2500
         dtype = [np.float32, ml_dtypes.bfloat16][seed % 2]
         rng = np.random.default_rng(seed)
-        on_variables = op != "count_keys"
+        on_variables = op not in ON_ARRAYS
         call = valid_call(op, on_variables, rng, dtype, tree, (batch,), 35)
         held = call.variables()
         for i, array in enumerate(tf.nest.flatten([call.run(held), held])):

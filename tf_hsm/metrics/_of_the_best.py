@@ -232,8 +232,12 @@ def find_labels(head, hidden, k, labels, of_first=False):
             # A label of probability 0, or NaN, is found nowhere.
             found = tf.where(is_label & (found > -np.inf), found, -np.inf)
             if has_ranks:
+                # There is one label at least, perhaps none of an input.
+                ends = [[0, 0]] * (labels.shape.rank - 1) + [[0, 1]]
+                found = tf.pad(found, ends, constant_values=-np.inf)
+                padded = tf.pad(labels, ends, constant_values=label_sets.NONE)
                 first = tf.argmax(found, -1)[..., tf.newaxis]
-                first = tf.gather(labels, first, batch_dims=-1)
+                first = tf.gather(padded, first, batch_dims=-1)
                 return _find_one(tree_head, hidden, k, first)
             bounds = tf.reduce_max(found, -1)
             bounds = tf.where(bounds > -np.inf, bounds, np.inf)

@@ -19,11 +19,10 @@ class TopKAccuracy(OfTheBest):
 
     A label at an inner node is among them where one of them is below it.
 
-    The classes are found by exact search through the tree
-    (`tf_hsm.hierarchical_softmax_top_k`), so that it costs more than a loss: in
-    `model.compile(weighted_metrics=[...])` it runs at each training step too,
-    after the step, on the hidden vectors from before it. Ignored and masked
-    labels do not count.
+    The k classes are exact, as in `tf_hsm.hierarchical_softmax_top_k`, so that
+    it costs more than a loss: in `model.compile(weighted_metrics=[...])` it
+    runs at each training step too, after the step, on the hidden vectors from
+    before it. Ignored and masked labels do not count.
 
     Labels are `[...]` or `[..., 1]`, one for each input.
 
@@ -106,7 +105,7 @@ class RecallAtK(OfTheBest):
     found, which recommenders call the hit rate. With `node_labels`, a label is
     found if one of the k best classes is at or below its row.
 
-    The k best are found by exact search, so the metric costs more than a loss:
+    The k best classes are exact, so the metric costs more than a loss:
     in `model.compile(weighted_metrics=[...])` it runs at each training step
     too, after the step, on the hidden vectors from before it. Ignored and
     masked labels do not count. An input of a head with several labels that has
@@ -196,7 +195,7 @@ class MeanReciprocalRank(OfTheBest):
     best rank among the labels. With `node_labels` it is the rank of the first
     class at or below the label's row.
 
-    The search opens no group of the tree that is less probable than the label.
+    No group of the tree is opened that is less probable than the label.
     So k may be large: a label of rank 7 costs about a top-7. Classes of one
     probability stand in the order of `top_k`. Labels and what counts are as for
     `RecallAtK`.

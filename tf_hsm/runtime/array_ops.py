@@ -4,10 +4,22 @@ Trees are made with them. Commands do without TensorFlow until they need one: a
 module of `tf_hsm.tree` imports this one within a function.
 """
 
+import contextlib
+
 import numpy as np
 import tensorflow as tf
 
+from tf_hsm.runtime import private_tensorflow
 from tf_hsm.runtime.library import raw_ops
+
+_MOST = 2**63 - 1  # of an attribute of an op
+
+
+@contextlib.contextmanager
+def eagerly_on_cpu():
+    """Runs ops at once, whatever graph is being built and on what device."""
+    with private_tensorflow.eager_mode(), tf.device("CPU:0"):
+        yield
 
 
 def count_keys(keys, known=None):
@@ -20,7 +32,7 @@ def count_keys(keys, known=None):
     Returns:
       Two int64 tensors; `np.asarray` shows their numbers without a copy.
     """
-    with tf.init_scope(), tf.device("CPU:0"):
+    with eagerly_on_cpu():
         if known is None:
             known = tf.zeros([2, 0], tf.int64)
         return raw_ops.tf_hsm_count_keys(
@@ -41,17 +53,17 @@ class Clusters:
         A division of points has at most `max_iterations` steps of Lloyd's
         algorithm, and `seed` decides where it begins.
         """
-        with tf.init_scope(), tf.device("CPU:0"):
+        with eagerly_on_cpu():
             self.order = tf.range(len(points), dtype=tf.int64)
             self._inputs = {
                 "points": _tensor(points),
-                "seed": seed,
-                "max_iterations": max_iterations,
+                "seed": seed & _MOST,
+                "max_iterations": min(max_iterations, _MOST),
             }
 
     def split(self, runs):
         """Divides runs `[P, 3]` into two parts: see `TfHsmSplitPoints`."""
-        with tf.init_scope(), tf.device("CPU:0"):
+        with eagerly_on_cpu():
             self.order = raw_ops.tf_hsm_split_points(
                 order=self.order, runs=runs, **self._inputs
             )
@@ -63,13 +75,13 @@ class Clusters:
           The new `splits`, whether a pair was divided, and how often a point
           changed its cluster.
         """
-        with tf.init_scope(), tf.device("CPU:0"):
+        with eagerly_on_cpu():
             self.order, splits, pairs, moved = raw_ops.tf_hsm_exchange_points(
                 order=self.order,
                 starts=starts,
                 sizes=sizes,
                 splits=splits,
-                rounds=rounds,
+                rounds=min(rounds, _MOST),
                 **self._inputs,
             )
         return splits, np.any(pairs), np.sum(moved)

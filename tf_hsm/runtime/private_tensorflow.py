@@ -41,6 +41,11 @@ def load_op_library(path, infix):
     return module
 
 
+def eager_mode():
+    """A context in which ops run at once, also where a graph is being built."""
+    return context.eager_mode()
+
+
 def has_tape():
     """Whether a tape records, as in a training step."""
     return record.could_possibly_record()

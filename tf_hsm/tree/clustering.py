@@ -42,29 +42,32 @@ def leaf_points(points, arrays, seed, max_iterations, report):
             report(f"{name}, parts of {size:,} classes")
             clusters.split(runs)
         for siblings in _open_siblings(sizes, offsets):
-            shares = _exchange(
+            where = f"{name}, "
+            if len(siblings) > 1:
+                where += f"{len(siblings):,} groups of {siblings.shape[1]}, "
+            calls = _exchange(
                 clusters, starts[siblings], sizes[siblings], max_iterations
             )
-            for done, share in enumerate(shares, 1):
-                report(f"{name}, round {done}: {100 * share:.2g}% moved")
+            for done, share in calls:
+                report(f"{where}round {done}: {100 * share:.2g}% moved")
     return clusters.order.numpy()
 
 
 def _exchange(clusters, starts, sizes, max_rounds):
     """Exchanges points within families of clusters, `[F, K]`.
 
-    Yields the share of the points that moved, after each round.
+    Yields the number of rounds so far, and how many points moved in a round, as
+    a share. Many families are done at once, each with all of its rounds.
     """
     splits = np.zeros((*starts.shape, starts.shape[1]), np.float32)
-    # Many families are done at once, each with all of its rounds.
     rounds = 1 if len(starts) == 1 else max_rounds
-    for _ in range(0, max_rounds, rounds):
+    for done in range(rounds, max_rounds + 1, rounds):
         splits, is_open, num_moved = clusters.exchange(
             starts, sizes, splits, rounds
         )
         if not is_open:
             return
-        yield num_moved / sizes.sum()
+        yield done, num_moved / sizes.sum() / rounds
 
 
 def _levels(arrays):

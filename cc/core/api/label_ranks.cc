@@ -1,6 +1,7 @@
 #include "cc/core/api/label_ranks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct LabelSearch {
   GroupSpan own;  // the label's own group
   int64_t local;  // the label's row, counted in its group
   A log_prob;     // of the label's group; once that is open, of the label
-  // Unopened groups at least as probable; the next to open are the last.
+  // Unopened groups, the roots and those at least as probable; the next to open
+  // are the last.
   std::vector<Candidate<A>> open;
   int64_t num_next;
   int64_t num_opened;
@@ -53,9 +55,9 @@ bool AnyReaches(A least, A above, const A* values, int64_t count) {
 
 // Counts the better classes of a group, up to k, and finds the groups below it
 // to open. Its rows have these log-probabilities, given the group; the group
-// has `above`.
+// has `above`. False if what is below a row cannot be.
 template <typename A>
-void CountBetter(const TreeView& tree, int64_t group, A above,
+bool CountBetter(const TreeView& tree, int64_t group, A above,
                  const A* log_probs, const LabelSearch<A>& search,
                  int64_t label, int64_t k, Found<A>* found) {
   const int64_t first = tree.group_offsets[group];
@@ -63,17 +65,19 @@ void CountBetter(const TreeView& tree, int64_t group, A above,
   const A least = search.log_prob;
   found->num_better = std::isfinite(least) ? 0 : k;
   found->groups.clear();
-  if (!AnyReaches(least, above, log_probs, fanout)) return;
+  if (!AnyReaches(least, above, log_probs, fanout)) return true;
   for (int64_t i = 0; i < fanout && found->num_better < k; ++i) {
     const A log_prob = above + log_probs[i];
     if (!(log_prob >= least)) continue;
     const int64_t below = tree.row_below[first + i];
+    if (!IsBelow(tree, group, below)) return false;
     if (below >= 0) {
       if (below != search.own.group) found->groups.push_back({log_prob, below});
     } else if (log_prob > least || ~below < label) {
       ++found->num_better;
     }
   }
+  return true;
 }
 
 // Finds the groups of the labels, and their log-probabilities.
@@ -166,6 +170,7 @@ std::string CountFor(const GroupScorer<T>& scorer, const int64_t* labels,
        width = std::min(width * kWider, kMaxOpen)) {
     if (found.size() < visits.size()) found.resize(visits.size());
     SortVisits(&visits);
+    std::atomic<int64_t> bad_group{-1};
     const std::string error =
         Score<T>(scorer, visits, [&](int64_t i, const A* log_probs) {
           const Visit& visit = visits[i];
@@ -173,10 +178,14 @@ std::string CountFor(const GroupScorer<T>& scorer, const int64_t* labels,
           if (visit.group == search.own.group) {
             search.log_prob += log_probs[search.local];
           }
-          CountBetter(tree, visit.group, above[visit.slot], log_probs, search,
-                      labels[visit.example], k, &found[visit.slot]);
+          if (!CountBetter(tree, visit.group, above[visit.slot], log_probs,
+                           search, labels[visit.example], k,
+                           &found[visit.slot])) {
+            bad_group = visit.group;
+          }
         });
     if (!error.empty()) return error;
+    if (bad_group >= 0) return NotBelow(tree, bad_group);
     const int64_t count = active.size();
     scorer.parallel((count + kSearches - 1) / kSearches, [&](int64_t item) {
       for (int64_t at = item * kSearches;
@@ -191,7 +200,7 @@ std::string CountFor(const GroupScorer<T>& scorer, const int64_t* labels,
     starts.assign(1, 0);
     for (int64_t example : active) {
       LabelSearch<A>& search = searches[example];
-      // Score checks groups. What is below rows may still be no tree.
+      // Each group below a row comes after its own, and may still be no tree's.
       if (search.num_opened > tree.num_groups) {
         return "row_below: a group is below more than one row";
       }

@@ -160,6 +160,12 @@ void CheckErrors(std::mt19937* rng) {
   const std::string error = ErrorOf(many, {0});
   Expect(error == "row_below: a group is below more than one row",
          "many paths: '" + error + "'");
+  // A group that is none is not looked at.
+  tree.row_below[0] = int64_t{1} << 43;
+  Head<float> far = RandomHead<float>(tree, 1, 0, true, rng);
+  far.biases = many.biases;
+  Expect(ErrorOf(far, {0}).rfind("row_below[0]", 0) == 0,
+         "a group that is none");
 }
 
 // What RunChecks calls.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <set>
@@ -17,9 +16,6 @@
 
 namespace tf_hsm {
 namespace {
-
-constexpr int64_t kStride = 80;  // of the rows that kernels are tried on
-constexpr float kFar = INFINITY;
 
 // Points whose variances fall along the axes, as vectors of words have them.
 struct Cloud {
@@ -55,82 +51,6 @@ std::vector<int64_t> Iota(int64_t count) {
   std::vector<int64_t> result(count);
   std::iota(result.begin(), result.end(), 0);
   return result;
-}
-
-void CheckKernels(Isa isa, int64_t count, std::mt19937* rng) {
-  const PointKernels& kernels = PointKernelsFor(isa);
-  const std::string what = std::string(IsaName(isa)) + " kernels ";
-  const auto rows = Draw<float>(count * kStride, 64, rng);
-  const auto direction = Draw<float>(kStride, 64, rng);
-  auto at = [&](int64_t i, int64_t k) { return rows[i * kStride + k]; };
-  std::vector<double> products(count);
-  for (int64_t i = 0; i < count; ++i) {
-    for (int64_t k = 0; k < kStride; ++k) {
-      products[i] += double{at(i, k)} * direction[k];
-    }
-  }
-  std::vector<float> scores(count);
-  kernels.project(rows.data(), count, kStride, direction.data(), scores.data());
-  const auto first = Draw<float>(kStride, 64, rng);
-  auto projected = first, sums = first, some = first;
-  kernels.add_projected(rows.data(), count, kStride, direction.data(),
-                        projected.data());
-  kernels.add_rows(rows.data(), count, kStride, nullptr, 1, sums.data());
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < count; ++i) {
-    if ((*rng)() % 2 == 0) places.push_back(i);
-  }
-  kernels.add_rows(rows.data(), places.size(), kStride, places.data(), -2,
-                   some.data());
-  auto less = rows;
-  kernels.subtract(less.data(), count, kStride, direction.data());
-  for (int64_t k = 0; k < kStride; ++k) {
-    double weighted = first[k], sum = first[k], part = first[k];
-    for (int64_t i = 0; i < count; ++i) {
-      weighted += products[i] * at(i, k);
-      sum += at(i, k);
-      Near(less[i * kStride + k], at(i, k) - direction[k], 0,
-           what + "subtract");
-    }
-    for (int64_t i : places) part -= 2.0 * at(i, k);
-    Near(projected[k], weighted, 1e-4, what + "add_projected");
-    Near(sums[k], sum, 1e-6, what + "add_rows");
-    Near(some[k], part, 1e-6, what + "add_rows at places");
-  }
-  std::vector<int32_t> keys(count);
-  int32_t least, most;
-  if (count > 1) scores[count / 2] = -0.0f;
-  kernels.keys(scores.data(), count, keys.data(), &least, &most);
-  Expect(least == *std::min_element(keys.begin(), keys.end()), what + "least");
-  Expect(most == *std::max_element(keys.begin(), keys.end()), what + "most");
-  std::vector<uint8_t> marks(count, 7);
-  for (int64_t i = 0; i < count; ++i) {
-    const bool has_product = count == 1 || i != count / 2;
-    if (has_product) Near(scores[i], products[i], 1e-5, what + "project");
-    int64_t larger = 0;
-    for (int64_t j = 0; j < count; ++j) {
-      Expect((keys[i] > keys[j]) == (scores[i] > scores[j]), what + "keys");
-      larger += scores[j] > scores[i];
-    }
-    Expect(kernels.mark(keys.data(), count, keys[i], nullptr) == larger,
-           what + "count");
-    Expect(kernels.mark(keys.data(), count, keys[i], marks.data()) == larger,
-           what + "mark");
-    for (int64_t j = 0; j < count; ++j) {
-      Expect(marks[j] == (scores[j] > scores[i]), what + "marks");
-    }
-  }
-  std::vector<float> a(kStride, kFar), b(kStride);
-  for (int64_t i = 0; i < count; ++i) {
-    a[(*rng)() % kStride] = static_cast<float>((*rng)() % 3);
-    b[(*rng)() % kStride] = kFar;
-    int64_t nearest = 0;
-    for (int64_t k = 0; k < kStride; ++k) {
-      if (a[k] + b[k] < a[nearest] + b[nearest]) nearest = k;
-    }
-    Expect(kernels.nearest(a.data(), b.data(), kStride) == nearest,
-           what + "nearest");
-  }
 }
 
 // A split has the right sizes and keeps the order; no point is nearer to the
@@ -275,6 +195,45 @@ void CheckLargeSplits(Isa isa, std::mt19937* rng) {
   Expect(order == Iota(300), "equal points stay");
 }
 
+// A sample has points of all kinds, also where kinds alternate.
+void CheckAlternating(Isa isa, std::mt19937* rng) {
+  constexpr int64_t kCount = 1 << 19;
+  Cloud cloud(kCount, 3, isa, rng);
+  for (int64_t i = 1; i < kCount; i += 2) cloud.rows[3 * i] += 20;
+  std::vector<int64_t> order = Iota(kCount);
+  TwoMeans two_means(cloud.points);
+  two_means.Split(&order[0], kCount / 2, &order[kCount / 2], kCount / 2, 0,
+                  {nullptr, nullptr});
+  for (int64_t i = 1; i < kCount / 2; ++i) {
+    if (order[i] % 2 != order[0] % 2)
+      return Expect(false, "one kind of points");
+  }
+}
+
+// A split that is learned from a sample is not worse either.
+void CheckWideSplit(Isa isa, std::mt19937* rng) {
+  constexpr int64_t kHalf = 1100, kWidth = 4096;
+  Cloud cloud(2 * kHalf, kWidth, isa, rng);
+  std::normal_distribution<float> normal;
+  for (float& x : cloud.rows) x = normal(*rng);
+  std::vector<int64_t> order = Iota(2 * kHalf);
+  int64_t *left = order.data(), *right = left + kHalf;
+  TwoMeans two_means(cloud.points);
+  std::vector<float> means(2 * two_means.stride());
+  float* const ends[2] = {&means[0], &means[two_means.stride()]};
+  two_means.Split(left, kHalf, right, kHalf, 0, {nullptr, nullptr});
+  two_means.Mean(left, kHalf, ends[0]);
+  two_means.Mean(right, kHalf, ends[1]);
+  double last = INFINITY;
+  for (int time = 0; time < 6; ++time) {
+    const double within =
+        cloud.Within(left, kHalf) + cloud.Within(right, kHalf);
+    Expect(within <= last * (1 + 1e-9), "a sampled split is not worse");
+    last = within;
+    two_means.Split(left, kHalf, right, kHalf, time, ends);
+  }
+}
+
 // Pairs are those that one finds by taking the nearest two again and again.
 void CheckMatch(Isa isa, int64_t count, std::mt19937* rng) {
   const Cloud cloud(count, 16, isa, rng);
@@ -417,12 +376,11 @@ void CheckHalve(Isa isa, std::mt19937* rng) {
 int main() {
   std::mt19937 rng(1);
   for (tf_hsm::Isa isa : tf_hsm::SupportedIsas()) {
-    for (int64_t count = 1; count < 40; ++count) {
-      tf_hsm::CheckKernels(isa, count, &rng);
-    }
     tf_hsm::CheckSplits(isa, &rng);
     for (int i = 0; i < 50; ++i) tf_hsm::CheckSecondSplit(isa, &rng);
     tf_hsm::CheckLargeSplits(isa, &rng);
+    tf_hsm::CheckAlternating(isa, &rng);
+    tf_hsm::CheckWideSplit(isa, &rng);
     for (int64_t count : {1, 2, 3, 8, 31, 50}) {
       tf_hsm::CheckMatch(isa, count, &rng);
     }

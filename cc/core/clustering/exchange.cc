@@ -94,7 +94,9 @@ Exchanged Exchange(const Points& points, const Siblings& siblings,
     std::vector<int64_t> moved(num_pairs);
     workers.ForAll(num_pairs, num_points, [&](TwoMeans* by, int64_t i) {
       const auto& [a, b] = pairs[i];
-      const float times = std::abs(siblings.splits[a * count + b]);
+      // Any number, if somebody made up the splits.
+      const float times =
+          std::min(0x1p31f, std::abs(siblings.splits[a * count + b]));
       moved[i] = by->Split(order + starts[a], sizes[a], order + starts[b],
                            sizes[b], static_cast<uint32_t>(times),
                            {&means[a * stride], &means[b * stride]});

@@ -19,9 +19,10 @@ class NearPairs {
  public:
   using Pair = std::pair<int64_t, int64_t>;  // the first is the lesser one
 
-  // `means [count, stride]` are those of the clusters. `splits [count, count]`
-  // is how often two clusters have been split, less than zero where neither has
-  // changed since. Both must outlive this object, which changes `splits`.
+  // `means [count, stride]` are the means of the clusters. `splits [count,
+  // count]` is how often two clusters have been split, less than zero where
+  // neither has changed since. Both must outlive this object, which changes
+  // `splits`.
   NearPairs(const PointKernels& kernels, const float* means, int64_t count,
             int64_t stride, float* splits);
 
@@ -32,7 +33,8 @@ class NearPairs {
   // no cluster in two pairs, and none at an infinite distance.
   std::vector<Pair> Match() const;
 
-  // Notes that pairs have been split, of which the clusters `changed`.
+  // Notes that pairs have been split. `changed` are the clusters whose points
+  // are others now.
   void AddSplits(const std::vector<Pair>& pairs,
                  const std::vector<int64_t>& changed);
 

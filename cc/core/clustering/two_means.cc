@@ -23,6 +23,15 @@ double Dot(const std::vector<float>& a, const std::vector<float>& b) {
   return sum;
 }
 
+double SquaredDistance(const float* a, const float* b, int64_t size) {
+  double sum = 0;
+  for (int64_t k = 0; k < size; ++k) {
+    const double difference = double{a[k]} - b[k];
+    sum += difference * difference;
+  }
+  return sum;
+}
+
 }  // namespace
 
 TwoMeans::TwoMeans(const Points& points)
@@ -36,14 +45,20 @@ int64_t TwoMeans::Split(int64_t* left, int64_t num_left, int64_t* right,
   members_.assign(left, left + num_left);
   members_.insert(members_.end(), right, right + num_right);
   const int64_t count = num_left + num_right;
-  // A large set is learned from points at equal steps.
+  // A large set is learned from one point of each few.
   const int64_t most = std::max(kSample / stride_, kLeastSample);
   const int64_t step = (count + most - 1) / most;
+  int64_t left_of_sample = 0;
   places_.clear();
   parts_.is_left.clear();
   for (int64_t i = 0; i < count; i += step) {
-    places_.push_back(members_[i]);
-    parts_.is_left.push_back(i < num_left);
+    const auto number = static_cast<uint32_t>(places_.size());
+    const int64_t few = std::min(step, count - i);
+    const int64_t place =
+        few == 1 ? i : i + Random(draw, 1, number).words[0] % few;
+    places_.push_back(members_[place]);
+    parts_.is_left.push_back(place < num_left);
+    left_of_sample += place < num_left;
   }
   count_ = static_cast<int64_t>(places_.size());
   Gather(places_.data(), count_);
@@ -52,9 +67,9 @@ int64_t TwoMeans::Split(int64_t* left, int64_t num_left, int64_t* right,
   for (float& x : mean_) x /= static_cast<float>(count_);
   kernels_.subtract(rows_.get(), count_, stride_, mean_.data());
   const bool has_means = means[0] != nullptr;
-  Learn(
-      std::min((num_left + step - 1) / step, std::max<int64_t>(count_ - 1, 1)),
-      draw, has_means);
+  const int64_t one = 1;
+  Learn(std::min(std::max(left_of_sample, one), std::max(count_ - 1, one)),
+        draw, has_means);
   if (step > 1) {
     scores_.resize(count);
     for (int64_t begin = 0; begin < count; begin += kChunk) {
@@ -72,8 +87,20 @@ int64_t TwoMeans::Split(int64_t* left, int64_t num_left, int64_t* right,
     *ends[parts_.is_left[i]]++ = members_[i];
   }
   if (has_means && step > 1) {
-    Mean(left, num_left, means[0]);
-    Mean(right, num_right, means[1]);
+    // The parts are good for the sample. Are they better for all?
+    const double before = SquaredDistance(means[0], means[1], stride_);
+    new_means_.resize(2 * stride_);
+    float* const new_means[2] = {&new_means_[0], &new_means_[stride_]};
+    Mean(left, num_left, new_means[0]);
+    Mean(right, num_right, new_means[1]);
+    if (SquaredDistance(new_means[0], new_means[1], stride_) <= before) {
+      std::copy_n(members_.begin(), num_left, left);
+      std::copy_n(members_.begin() + num_left, num_right, right);
+      return 0;
+    }
+    for (int part = 0; part < 2; ++part) {
+      std::copy_n(new_means[part], stride_, means[part]);
+    }
   } else if (has_means) {
     for (int64_t k = 0; k < stride_; ++k) {
       const float sum = parts_.direction[k];
@@ -93,6 +120,12 @@ void TwoMeans::Mean(const int64_t* members, int64_t count, float* mean) {
     SumRows(here, mean);
   }
   for (int64_t k = 0; k < stride_; ++k) mean[k] /= static_cast<float>(count);
+}
+
+// Random bits: for each draw, each use of it and each number others.
+PhiloxBlock TwoMeans::Random(uint32_t draw, uint32_t use,
+                             uint32_t number) const {
+  return Philox(points_.seed, {{number, draw, use, 0}});
 }
 
 // Copies points to the first rows.
@@ -178,8 +211,7 @@ void TwoMeans::Learn(int64_t num_left, uint32_t draw, bool improve) {
 void TwoMeans::FindPrincipal(uint32_t draw) {
   principal_.assign(stride_, 0);
   for (int64_t k = 0; k < points_.width; ++k) {
-    const PhiloxBlock block =
-        Philox(points_.seed, {{static_cast<uint32_t>(k / 4), draw, 0, 0}});
+    const PhiloxBlock block = Random(draw, 0, static_cast<uint32_t>(k / 4));
     principal_[k] = static_cast<float>(block.words[k % 4]) * 0x1p-31f - 1;
   }
   for (int step = 0; step < kPowerSteps; ++step) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cc/core/base/isa.h"
+#include "cc/core/base/philox.h"
 #include "cc/core/clustering/point_kernels.h"
 
 namespace tf_hsm {
@@ -37,11 +38,11 @@ class TwoMeans {
   // Divides the points of two sets among them anew, and keeps their order.
   // Returns how many points went from left to right, and as many back.
   //
-  // Where there are `means`, those of the left and of the right set, they are
-  // brought up to date, and the sum of squared distances to them does not
-  // become larger. Else only the points matter, and not where they were.
-  // `draw` is the number of a random beginning: with another one, the same
-  // points may find a better split.
+  // Where there are `means`, of the left and of the right set, they are brought
+  // up to date, and the sum of squared distances to them does not become
+  // larger. Else it does not matter how good the two sets were. `draw` is the
+  // number of a random beginning: with another one, the same points may find a
+  // better split.
   int64_t Split(int64_t* left, int64_t num_left, int64_t* right,
                 int64_t num_right, uint32_t draw, float* const (&means)[2]);
 
@@ -58,6 +59,7 @@ class TwoMeans {
     std::vector<float> direction;
   };
 
+  PhiloxBlock Random(uint32_t draw, uint32_t use, uint32_t number) const;
   void Gather(const int64_t* members, int64_t count);
   void SumRows(int64_t count, float* sum);
   int64_t AddMoved(const std::vector<uint8_t>& from,
@@ -74,7 +76,7 @@ class TwoMeans {
   int64_t capacity_ = 0;  // of rows_
   std::unique_ptr<float[]> rows_;
   int64_t count_ = 0;  // of the rows that are learned from, or selected
-  std::vector<float> mean_, principal_, block_, scores_;
+  std::vector<float> mean_, new_means_, principal_, block_, scores_;
   std::vector<int32_t> keys_;
   std::vector<int64_t> members_, places_;
   std::vector<uint8_t> before_;

@@ -78,8 +78,11 @@ struct SplitPointsOp : ClusterAttributes {
     TF_RETURN_IF_ERROR(ReadPoints(context, &points));
     const Tensor* tensor;
     TF_RETURN_IF_ERROR(context->input("runs", &tensor));
-    const int64_t count = tensor->dims() > 0 ? tensor->dim_size(0) : 0;
-    TF_RETURN_IF_ERROR(CheckShape("runs", *tensor, TensorShape({count, 3})));
+    if (tensor->dims() != 2 || tensor->dim_size(1) != 3) {
+      return InvalidArgument("runs must have the shape [runs, 3], but have ",
+                             tensor->shape().DebugString());
+    }
+    const int64_t count = tensor->dim_size(0);
     const int64_t* runs = Data<int64_t>(*tensor);
     int64_t least = 0;
     for (int64_t i = 0; i < 3 * count; ++i) {
@@ -118,8 +121,14 @@ struct ExchangePointsOp : ClusterAttributes {
     }
     const int64_t families = starts->dim_size(0), count = starts->dim_size(1);
     TF_RETURN_IF_ERROR(CheckShape("sizes", *sizes, starts->shape()));
-    TF_RETURN_IF_ERROR(
-        CheckShape("splits", *splits, TensorShape({families, count, count})));
+    if (splits->dims() != 3 || splits->dim_size(0) != families ||
+        splits->dim_size(1) != count || splits->dim_size(2) != count) {
+      return InvalidArgument(
+          "splits must have the shape [families, clusters, clusters] of "
+          "starts, ",
+          starts->shape().DebugString(), ", but have ",
+          splits->shape().DebugString());
+    }
     const int64_t* start = Data<int64_t>(*starts);
     const int64_t* size = Data<int64_t>(*sizes);
     int64_t least = 0;

@@ -7,6 +7,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support.clusterings import normal, spectrum, within
 from tf_hsm.tree import Tree, clustering
@@ -177,6 +178,23 @@ def test_the_seed_decides():
     )
 
 
+def test_in_a_graph():
+    """Also where nothing runs at once; and any seed is one."""
+    vectors = spectrum(300, 8)
+    expected = Tree.from_embeddings(vectors, branching=6)
+
+    @tf.function
+    def traced():
+        assert Tree.from_embeddings(vectors, branching=6) == expected
+
+    traced()
+    with tf.Graph().as_default(), tf.device("GPU:0"):
+        assert Tree.from_embeddings(vectors, branching=6) == expected
+        data = np.arange(3000) % 500
+        Tree.from_data(data, data // 7, verbose=False)
+    Tree.from_embeddings(vectors, seed=2**70, max_iterations=2**70)
+
+
 def test_threads_do_not_matter(tmp_path):
     """Here there are as many as cores or as told, in another process not."""
     vectors = normal(4000, 48).astype(np.float32)
@@ -227,7 +245,9 @@ def test_progress_is_for_long_work(monkeypatch, capfd):
     assert lines[0] == (
         "Tree.from_embeddings: level 1 of 4, parts of 300 classes (0 s)"
     )
-    assert any("level 2 of 4, round 1: " in line for line in lines)
+    assert any("level 1 of 4, round 1: " in line for line in lines)
+    groups = "level 2 of 4, 6 groups of 6, round 50: "
+    assert any(groups in line for line in lines)
 
 
 def hole(value):

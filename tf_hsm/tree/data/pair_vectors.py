@@ -6,6 +6,7 @@ MAX_FEATURES = 1 << 16  # the most frequent ones
 _OVERSAMPLING = 16
 # Products of numbers for which OpenBLAS starts no thread.
 _ONE_THREAD = 1 << 18
+_ROWS = 32  # that are multiplied at once, at least
 _CHUNK = 1 << 16  # pairs that are worked on together: they fit a cache
 
 
@@ -49,8 +50,10 @@ def _matrices(pairs, weights, shape):
     """Returns the sparse matrix of classes and features, and its transpose."""
     import tensorflow as tf
 
+    from tf_hsm.runtime.array_ops import eagerly_on_cpu
+
     indices = np.stack([pairs.classes, pairs.features], 1)
-    with tf.init_scope(), tf.device("CPU:0"):
+    with eagerly_on_cpu():
         matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
             indices=indices, values=weights, dense_shape=shape
         )
@@ -67,15 +70,17 @@ def _times(matrix, dense):
     """
     import tensorflow as tf
 
-    with tf.init_scope(), tf.device("CPU:0"):
+    from tf_hsm.runtime.array_ops import eagerly_on_cpu
+
+    with eagerly_on_cpu():
         return np.asarray(tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense))
 
 
 def _product(columns, square):
-    """Returns `columns [F, D]` times `square [D, E]`, float32."""
+    """Returns `columns [F, D]` times `square [D, D]`, float32."""
     result = np.empty((len(columns), square.shape[1]), np.float32)
-    for part in _parts(len(columns), square.size):
-        result[part] = columns[part].astype(np.float64) @ square
+    for rows, part in _parts(*result.shape, len(square)):
+        result[rows, part] = columns[rows].astype(np.float64) @ square[:, part]
     return result
 
 
@@ -83,19 +88,21 @@ def _gram(left, right):
     """Returns the transpose of `left [F, D]` times `right [F, D]`."""
     size = right.shape[1]
     result = np.zeros((size, size))
-    for part in _parts(len(left), size * size):
-        result += left[part].T.astype(np.float64) @ right[part]
+    for rows, part in _parts(len(left), size, size):
+        result[:, part] += left[rows].T.astype(np.float64) @ right[rows, part]
     return result
 
 
-def _parts(rows, size):
-    """Yields slices of rows, by which to multiply matrices of `size` numbers.
+def _parts(num_rows, num_columns, size):
+    """Yields slices of rows and of columns, for products with `size` numbers.
 
-    They are so short that a BLAS takes one thread, and the sums have one order.
+    They are so small that a BLAS takes one thread, and the sums have one order.
     """
-    step = max(1, _ONE_THREAD // size)
-    for begin in range(0, rows, step):
-        yield slice(begin, begin + step)
+    rows = max(_ROWS, _ONE_THREAD // (num_columns * size))
+    columns = max(1, _ONE_THREAD // (rows * size))
+    for row in range(0, num_rows, rows):
+        for column in range(0, num_columns, columns):
+            yield slice(row, row + rows), slice(column, column + columns)
 
 
 def _powers(square, power, least):
