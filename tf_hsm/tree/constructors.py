@@ -203,8 +203,8 @@ class TreeConstructors:
             context of a label is the other labels of its set.
           long_training: whether the loss at the end of many epochs counts, and
             hardly the time until then. More classes are then in the root's
-            group, up to 1,024, and a step takes up to 1.5 times as long;
-            docs/fit.md has what that gains.
+            group, up to 1,024, and steps take longer; docs/fit.md has by how
+            much, and what that gains.
           ordered: whether the position of an id in `[..., C]` has a meaning.
             When None, it has one unless ids are negative or contexts are
             ragged.
