@@ -10,6 +10,7 @@ import tf_hsm
 NAMES = (
     "dense",
     "dense_counts",
+    "dense_xla",
     "sampled",
     "adaptive",
     "two_level",
@@ -38,7 +39,7 @@ def layer(name, task, seed):
     layers, counts, num_classes = tf_hsm.layers, task.counts, task.num_classes
     if name == "dense":
         return keras.layers.Dense(num_classes)
-    if name == "dense_counts":
+    if name in ("dense_counts", "dense_xla"):
         biases = np.log(np.maximum(counts, 0.5) / counts.sum())
         initializer = keras.initializers.Constant(biases.astype(np.float32))
         return keras.layers.Dense(num_classes, bias_initializer=initializer)
@@ -64,10 +65,11 @@ def layer(name, task, seed):
     return layers.HierarchicalSoftmax(tree)
 
 
-def attach(head, contexts, hidden, rate):
+def attach(name, head, contexts, hidden, rate):
     """Returns the `Candidate` of a layer.
 
     Args:
+      name: one of `NAMES`.
       head: what `layer` returned.
       contexts: the input of the body.
       hidden: the output of the body.
@@ -86,5 +88,6 @@ def attach(head, contexts, hidden, rate):
         loss, optimizer = head.loss, tf_hsm.optimizers.LazyAdam(rate)
         log_prob = head.log_prob(labels, output)
         best = head.top_k(output, _K)[1]
-    model.compile(optimizer, loss)
+    is_compiled = True if name == "dense_xla" else "auto"  # Keras' default
+    model.compile(optimizer, loss, jit_compile=is_compiled)
     return Candidate(model, keras.Model([contexts, labels], [log_prob, best]))

@@ -66,7 +66,7 @@ def train(task, settings, progress):
     begin = time.process_time()
     head = heads.layer(settings.head, task, settings.seed)
     tree_seconds = time.process_time() - begin
-    candidate = heads.attach(head, contexts, hidden, rate)
+    candidate = heads.attach(settings.head, head, contexts, hidden, rate)
     clock, curve, step = _Clock(), [], 0
     for end in measures.points(num_steps, marks):
         chosen = positions(

@@ -158,6 +158,8 @@ class TreeConstructors:
         labels).
 
         1. Count how often each class occurs, and with which ids of its context.
+           The context of the n-th example of a class is counted with
+           probability min(1, 256 / n): more of them hardly change the tree.
         2. Factor the association of classes and ids into vectors:
            `tf_hsm.tree.data.pair_vectors` has the formula.
         3. Cluster the vectors into groups of equal size, as `from_embeddings`
@@ -167,13 +169,13 @@ class TreeConstructors:
            the full softmax.
         4. Put the m most frequent classes into the root's group. m minimizes::
 
-               expected loss + 0.15 log10(examples / N) mean depth
+               expected loss + 0.2 log10(examples / N) mean depth
                + 0.1 log(time of a step),
 
            in nats. `Tree.expected_loss` measures the clusters. A level costs
            more where each class has more examples: a class that is often the
            label learns by itself what its group could teach it. A step may be
-           10% slower for 0.01 nats; with `long_training`, for 0.002.
+           10% slower for 0.01 nats; with `long_training`, for 0.001.
 
         Without contexts, the result is the tree of `from_counts`.
 

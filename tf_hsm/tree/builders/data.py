@@ -19,11 +19,7 @@ from tf_hsm.tree.builders.huffman import huffman_arrays
 from tf_hsm.tree.builders.kind import Kind
 from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.builders.progress import progress
-from tf_hsm.tree.data.expected_loss import (
-    MAX_PAIRS,
-    leave_one_out_losses,
-    paths,
-)
+from tf_hsm.tree.data.expected_loss import leave_one_out_losses, paths
 from tf_hsm.tree.data.pair_vectors import MAX_FEATURES, class_vectors
 from tf_hsm.tree.data.reading import Reader
 from tf_hsm.tree.memory import check_fits
@@ -32,10 +28,12 @@ from tf_hsm.tree.names import check_strs
 _LARGEST_FANOUT = 256
 _WIDTH = 64  # of the vectors
 _ROUNDS, _FIRST_ROUNDS = 50, 2  # of clustering
-_CLASS_BYTES = 80 + 8 * _WIDTH
+_OF_A_CLASS = 256  # labels whose contexts all count: see `Reader`
+_MAX_PAIRS = 1 << 19  # for the choice of a shape
+_CLASS_BYTES = 88 + 8 * _WIDTH
 # What is worth as much as a nat of the expected loss: see `from_data`.
-_NATS_PER_LEVEL = 0.15  # for ten examples of each class
-_NATS_PER_LOG_TIME, _OF_LONG_TRAINING = 0.1, 0.02
+_NATS_PER_LEVEL = 0.2  # for ten examples of each class
+_NATS_PER_LOG_TIME, _OF_LONG_TRAINING = 0.1, 0.01
 _BATCH, _VECTOR_WIDTH = 1024, 512  # for the time
 
 
@@ -57,7 +55,10 @@ def from_data(
         check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
     seed = _checks.check_int("seed", seed, 0)
     report = progress("from_data", verbose)
-    reader = Reader(num_classes, ordered, report, several_labels)
+    rng = np.random.default_rng(seed)
+    reader = Reader(
+        num_classes, ordered, report, several_labels, (_OF_A_CLASS, rng)
+    )
     reader.read(labels, contexts)
     counts, pairs = reader.counts, reader.pairs()
     if names is not None:
@@ -71,7 +72,7 @@ def from_data(
     vectors = class_vectors(pairs, counts.size, _WIDTH, seed)
     points = points_of(vectors, "cosine")
     del vectors
-    sample = pairs.sampled(MAX_PAIRS, np.random.default_rng(seed))
+    sample = pairs.sampled(_MAX_PAIRS, rng), reader.sampled_counts
     del pairs
     report("choosing a shape")
     per_log_time = _OF_LONG_TRAINING if long_training else _NATS_PER_LOG_TIME
@@ -84,15 +85,18 @@ def from_data(
     return with_names(arrays, names, counts)
 
 
-def _best_root_leaves(counts, points, pairs, per_log_time, seed, report):
-    """Returns how many classes are leaves of the root's group at least cost."""
+def _best_root_leaves(counts, points, sample, per_log_time, seed, report):
+    """Returns how many classes are leaves of the root's group at least cost.
+
+    `sample` has pairs, and how often each class occurs among them.
+    """
     # Clusters of all classes, with which each number is tried.
     arrays = arranged(points, _below(counts.size), seed, _FIRST_ROUNDS, report)
     nodes = paths(arrays, level_starts(arrays))
     order = by_frequency(counts)
     sizes = _sizes(counts.size)
     report("trying numbers of classes in the root's group")
-    costs = leave_one_out_losses(nodes, pairs, counts, order, sizes)
+    costs = leave_one_out_losses(nodes, *sample, order, sizes)
     per_class = max(counts.sum() / counts.size, 1)
     per_level = _NATS_PER_LEVEL * math.log10(per_class)
     depths = np.count_nonzero(nodes >= 0, axis=1)

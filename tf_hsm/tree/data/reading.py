@@ -21,17 +21,26 @@ class Reader:
     Attributes:
       counts: `[N]` int64, how often each class occurs, where N is the number of
         classes, or one more than the largest label so far.
+      sampled_counts: `[N]` int64, for how many of its labels pairs are counted.
     """
 
-    def __init__(self, num_classes, is_ordered, report, are_sets=False):
+    def __init__(
+        self, num_classes, is_ordered, report, are_sets=False, sample=None
+    ):
         """Starts with no example.
 
         Without `num_classes`, N, the labels tell it. `is_ordered` says whether
         each column of contexts is a feature of its own; None: unless an id is
         negative or contexts are ragged. `report` is called with a text now and
         then. With `are_sets`, each example has a set of labels, `[n, M]`.
+
+        `sample`, a number m and a NumPy generator, bounds the pairs: the n-th
+        label of a class has its pairs counted with probability m / n. These are
+        the first m labels of a class, and m log(n / m) of those after them.
         """
         self.counts = np.zeros(num_classes or 0, np.int64)
+        self.sampled_counts = self.counts
+        self._sample = sample
         self._num_classes = num_classes
         self._is_ordered = is_ordered
         self._are_sets = are_sets
@@ -88,6 +97,7 @@ class Reader:
         known = labels >= 0
         self._count(labels[known])
         if columns is not None:
+            labels = np.where(self._chosen(labels), labels, -1)
             self._add_pairs(labels, columns)
         return np.count_nonzero(known)
 
@@ -99,7 +109,10 @@ class Reader:
         is_label = labels >= 0
         examples, _ = np.nonzero(is_label)
         values = labels[is_label]
+        num_labels = values.size
         self._count(values)
+        chosen = self._chosen(values)
+        examples, values = examples[chosen], values[chosen]
         are_own = contexts is None
         if are_own:
             contexts, self._is_padded, self._num_columns = labels, True, 1
@@ -127,7 +140,7 @@ class Reader:
                 is_other = pairs[0] != pairs[1]
                 pairs = pairs[0][is_other], pairs[1][is_other]
             self._pairs.add(*pairs)
-        return values.size
+        return num_labels
 
     def _features(self, ids, number):
         """Returns the features of ids in the columns of a number."""
@@ -145,14 +158,27 @@ class Reader:
         largest = int(labels.max(initial=-1))
         if self._num_classes is None:
             check_fits(f"a label is {largest}", largest + 1, CLASS_BYTES)
-            missing = max(largest + 1 - self.counts.size, 0)
-            self.counts = np.append(self.counts, np.zeros(missing, np.int64))
         elif largest >= self._num_classes:
             raise ValueError(
                 f"a label is {largest}; it must be below num_classes, "
                 f"{self._num_classes}"
             )
-        self.counts += np.bincount(labels, minlength=self.counts.size)
+        self.counts = _added(self.counts, labels, self.counts.size)
+
+    def _chosen(self, labels):
+        """Says for which labels pairs are counted; `counts` has the labels.
+
+        Negative ones are no labels.
+        """
+        chosen = labels >= 0
+        if self._sample is not None:
+            number, rng = self._sample
+            seen = self.counts[labels[chosen]]
+            chosen[chosen] = rng.random(seen.size) * seen < number
+        self.sampled_counts = _added(
+            self.sampled_counts, labels[chosen], self.counts.size
+        )
+        return chosen
 
     def _add_pairs(self, labels, columns):
         is_known_bag = self._is_ordered is False or self._is_padded
@@ -168,6 +194,13 @@ class Reader:
             known = (labels >= 0) & (column >= 0)
             features = self._features(column[known], number)
             self._pairs.add(labels[known], features)
+
+
+def _added(counts, labels, size):
+    """Returns how often each class occurs, `[size]` or more, `counts` added."""
+    result = np.bincount(labels, minlength=size)
+    result[: counts.size] += counts
+    return result
 
 
 def _check_sets(labels, num_classes):
