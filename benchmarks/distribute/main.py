@@ -1,4 +1,4 @@
-"""A head on devices and servers: its time, and the bytes on the wire.
+"""A head on devices, servers and workers: time, and bytes on the wire.
 
     bazel run //benchmarks:distribute
     bazel run //benchmarks:distribute -- --what=servers --width=512
@@ -11,7 +11,7 @@ from absl import app, flags
 from benchmarks.common import command, define, machine
 from benchmarks.distribute import devices, network, report, simulation, steps
 
-_KINDS = ("devices", "servers", "plans")
+_KINDS = ("devices", "servers", "workers", "plans")
 _WHAT = define.names(
     "what", _KINDS, f"What is measured, of {', '.join(_KINDS)}."
 )
@@ -36,6 +36,9 @@ _DEVICES = flags.DEFINE_multi_integer(
 )
 _SERVERS = flags.DEFINE_multi_integer(
     "servers", [1, 2, 4], "Numbers of servers.", lower_bound=1
+)
+_WORKERS = flags.DEFINE_multi_integer(
+    "workers", [2, 4], "Numbers of workers.", lower_bound=2
 )
 _REPETITIONS = define.count("repetitions", 15, "Steps timed for each figure.")
 
@@ -65,6 +68,17 @@ def _servers(sizes):
             yield {"servers": count, "classes": classes, **result}
 
 
+def _workers(sizes):
+    for count in _WORKERS.value:
+        result = network.run(
+            "distribute.on_workers",
+            sizes=sizes,
+            count=count,
+            repetitions=_REPETITIONS.value,
+        )
+        yield {"workers": count, **result}
+
+
 def _plans(sizes):
     for labels in _LABELS.value:
         for count in sorted(set(_DEVICES.value)):
@@ -78,7 +92,8 @@ def main(_):
     """Measures, prints and writes what --what says."""
     sizes = steps.Sizes(_CLASSES.value, _WIDTH.value, _BATCH.value)
     figures = command.Figures(command.threads(), sizes=sizes._asdict())
-    for kind, measure in zip(_KINDS, (_devices, _servers, _plans), strict=True):
+    measures = _devices, _servers, _workers, _plans
+    for kind, measure in zip(_KINDS, measures, strict=True):
         if kind not in _WHAT.value:
             continue
         print(f"\n{report.title(kind, sizes)}", flush=True)

@@ -15,13 +15,19 @@ def title(kind, sizes):
     return {
         "devices": f"virtual devices of one process, {head}; ms a step",
         "servers": f"servers on loopback, {head}, and a tenth of the classes",
+        "workers": f"workers on loopback, {head}",
         "plans": f"plans of replicas, {head}; ms a step by the cost model",
     }[kind]
 
 
 def text(kind, entry):
     """The text of an entry of the JSON file."""
-    texts = {"devices": _devices, "servers": _servers, "plans": _plan}
+    texts = {
+        "devices": _devices,
+        "servers": _servers,
+        "workers": _workers,
+        "plans": _plan,
+    }
     return texts[kind](entry)
 
 
@@ -49,6 +55,15 @@ def _servers(entry):
         f"{units.of_seconds(one['ms'] / 1000)} ms, x {servers['x_one']:.2f}; "
         f"{servers['bytes']:,.0f} bytes, x {servers['bytes_x_bound']:.3f} the "
         f"bound of {servers['bound']:,.0f}{others}"
+    )
+
+
+def _workers(entry):
+    others = ", with what other programs sent" * entry["shared_network"]
+    return (
+        f"workers: {entry['workers']}: {entry['bytes']:,.0f} bytes a step, x "
+        f"{entry['bytes'] / entry['planned_bytes']:.3f} the "
+        f"{entry['planned_bytes']:,.0f} of the plan{others}"
     )
 
 

@@ -120,9 +120,17 @@ class Simulation(NamedTuple):
 
     def _gathered(self):
         """`[steps, R]` bytes of gradients of the top, sent and received."""
-        if not self.plan.step.on_replicas:
+        step, touched = self.plan.step, self.top_touched
+        if not step.on_replicas:
             return 0, 0
-        to_each = self.plan.step.top_gradient_bytes(self.top_touched, 2)
+        rows = self.plan.layout.top.num_weight_rows
+        size, sums_all_rows = step.top_gradient_bytes(
+            rows, touched.mean(), touched.shape[1]
+        )
+        if sums_all_rows:
+            sizes = np.full(touched.shape, size)
+            return sizes, sizes
+        to_each = step.gathered_bytes(touched)
         sent = to_each * (to_each.shape[1] - 1)
         return sent, to_each.sum(1, keepdims=True) - to_each
 

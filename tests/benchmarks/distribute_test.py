@@ -1,4 +1,4 @@
-"""The benchmark of a head on devices and servers, on a small head."""
+"""The benchmark of a head on devices, servers and workers: a small head."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support import forked
 from tests.support.benchmarks import figures_of
 
 
-def test_figures_of_devices_plans_and_servers(monkeypatch, tmp_path):
+def test_figures(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "run_alone", forked.run)
     report = figures_of(
         "distribute",
@@ -20,6 +20,7 @@ def test_figures_of_devices_plans_and_servers(monkeypatch, tmp_path):
         "--devices=1",
         "--devices=3",
         "--servers=1",
+        "--workers=2",
     )
     assert [e["labels"] for e in report["devices"]] == ["uniform", "one_shard"]
     for entry in report["devices"]:
@@ -42,3 +43,11 @@ def test_figures_of_devices_plans_and_servers(monkeypatch, tmp_path):
             assert 1 < result["bytes_x_bound"] < 4
             # With one variable, nothing travels but signs of life.
             assert entry["one"]["bytes"] < result["bytes"] / 2
+    (entry,) = report["workers"]
+    # Half of the examples travel, and two gradients of the top: of 45 rows of
+    # 16 numbers, a bias, and a number that says whether it is touched.
+    planned = 32 * (2 * 4 * 16 + 12 + 4) + 2 * 45 * 18 * 4
+    assert entry["workers"] == 2
+    assert entry["planned_bytes"] == pytest.approx(planned, rel=0.1)
+    if not entry["shared_network"]:
+        assert 1 < entry["bytes"] / entry["planned_bytes"] < 4

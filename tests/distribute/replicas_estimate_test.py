@@ -51,7 +51,11 @@ def test_bytes_of_a_device(rule):
         assert found.parameter_bytes == top.parameter_bytes + (
             shard.parameter_bytes
         )
-        assert found.replicas.wire_bytes == 3 * top.gradient_bytes > 0
+        # All rows of the top go around a ring, with a number for each.
+        num_rows = top.parameters / (WIDTH + 1)
+        assert found.replicas.wire_bytes == 2 * 3 / 4 * num_rows * 4 * (
+            WIDTH + 2
+        )
         assert found.labels == BATCH / REPLICAS
 
 
@@ -106,11 +110,13 @@ def test_bytes_of_tails(form, count):
     assert sum(p.parameter_bytes for p in projections) == bytes_of(
         heads.projections_of(layer)
     )
-    # The gradient of the shortlist goes to each other replica, the gradients of
-    # projections go around a ring.
+    # All gradients go around a ring, with a number for each row of the
+    # shortlist.
     dense = sum(p.gradient_bytes for p in projections)
+    num_rows = layer._head.shortlist.tree.num_rows
+    dense += shortlist.parameter_bytes + 8 * num_rows
     assert found.replicas.wire_bytes == pytest.approx(
-        (count - 1) * (shortlist.gradient_bytes + 2 * dense / count)
+        2 * (count - 1) * dense / count
     )
 
 

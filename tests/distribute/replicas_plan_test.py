@@ -82,6 +82,20 @@ def test_bytes_as_estimated():
     assert found.replicas.wire_bytes == pytest.approx(p.cost.top.sent_bytes)
 
 
+@pytest.mark.parametrize("replicas, touched", [(2, 90), (4, 40), (4, 60)])
+def test_the_sum_with_fewer_bytes(replicas, touched):
+    """Of all rows around a ring, or of touched ones to each other replica."""
+    step = Step(width=WIDTH, dtype="float64", on_replicas=True)
+    others = replicas - 1
+    summed = 2 * others / replicas * 100 * (WIDTH + 2) * 8
+    # Both gradients have the numbers of their rows.
+    gathered = others * touched * ((WIDTH + 1) * 8 + 2 * 8)
+    assert step.top_gradient_bytes(100, touched, replicas) == (
+        min(summed, gathered),
+        summed < gathered,
+    )
+
+
 def test_nothing_travels():
     """On one replica, and from a tree without subtrees."""
     one = plan(Tree.balanced(1000, 10), replicas=1, batch=16, width=WIDTH).cost

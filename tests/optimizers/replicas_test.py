@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.support.replicas import CPUS
 from tf_hsm import optimizers
+from tf_hsm.optimizers import _unique_slices
 
 
 def test_slots_on_another_device():
@@ -88,3 +89,55 @@ def test_replicas_sum_the_rows_that_they_have_in_common(make, stock):
             value.numpy()[touched], single.numpy()[touched], rtol=1e-5
         )
         np.testing.assert_array_equal(value.numpy()[[3, 5]], 1)
+
+
+@pytest.mark.parametrize(
+    "clip", [{}, {"clipnorm": 0.1}, {"global_clipnorm": 0.1}]
+)
+def test_sums_of_all_rows(clip):
+    """As one step with the sums, on the touched rows alone.
+
+    A replica without a row has a stand-in, zeros with a minus.
+    """
+    strategy = tf.distribute.MirroredStrategy(
+        CPUS, tf.distribute.ReductionToOneDevice()
+    )
+    values = np.random.default_rng(0).normal(size=[2, 3]).astype(np.float32)
+    values = [values, np.full([1, 3], -0.0, np.float32)]
+    rows = [np.array([1, 4]), np.array([0])]
+
+    def built():
+        variables = [
+            keras.Variable(np.ones(shape, np.float32))
+            for shape in ([6, 2], [6])
+        ]
+        optimizer = optimizers.LazyAdam(0.1, weight_decay=0.01, **clip)
+        optimizer.build(variables)
+        return variables, optimizer
+
+    def slices(values, rows):
+        return [
+            tf.IndexedSlices(values[:, :2], rows, tf.constant([6, 2])),
+            tf.IndexedSlices(values[:, 2], rows, tf.constant([6])),
+        ]
+
+    with strategy.scope():
+        variables, optimizer = built()
+
+    def step():
+        replica = tf.distribute.get_replica_context()
+        i = int(tf.get_static_value(replica.replica_id_in_sync_group))
+        sums = _unique_slices.sum_rows_over_replicas(
+            replica, slices(values[i], rows[i])
+        )
+        optimizer.apply(sums, variables)
+
+    run = tf.function(lambda: strategy.run(step))
+    single, reference = built()
+    for _ in range(3):
+        run()
+        reference.apply(slices(values[0], rows[0]), single)
+    for variable, wanted in zip(variables, single, strict=True):
+        for value in strategy.experimental_local_results(variable.value):
+            np.testing.assert_allclose(value, wanted, rtol=1e-6)
+            np.testing.assert_array_equal(value.numpy()[[0, 2, 3, 5]], 1)

@@ -35,6 +35,9 @@ TREES = {
     "flat": lambda: Tree.balanced(N, N),
     "ragged": lambda: Tree.huffman(1 + np.arange(N) % 7, branching=5),
 }
+# Their plans are for a batch of 1: replicas gather the touched rows of the top.
+# They sum all rows of the others.
+GATHERED = ("huffman", "ternary")
 TAILS = {
     "three": {"cutoffs": [10, 20, 40], "tail": ["flat", "two_level", 2]},
     "one": {"cutoffs": [30], "tail": "two_level"},
@@ -101,7 +104,8 @@ def make_head(name, rule, place=None, seed=0, width=WIDTH, **options):
         else:
             tree = tree_named(name)
             if has_strategy(place):
-                options["plan"] = distribute.plan(tree, 1, top=8)
+                batch = 1 if name in GATHERED else None
+                options["plan"] = distribute.plan(tree, 1, top=8, batch=batch)
                 options["devices"] = devices
             elif devices:
                 options["plan"] = distribute.plan(tree, devices, top=8)

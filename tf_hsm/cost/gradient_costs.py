@@ -28,3 +28,29 @@ def exchanged_bytes(gradient_bytes, replicas, *, is_sparse):
     """
     others = replicas - 1
     return gradient_bytes * (others if is_sparse else 2 * others / replicas)
+
+
+def copies_bytes(rows, touched_rows, width, itemsize, replicas):
+    """Returns the bytes that each replica sends to sum a gradient of copies.
+
+    The replicas sum all rows with their biases around a ring, and with a number
+    that says whether any replica has touched the row. Or they gather the
+    touched rows, if that is less: its bytes grow with the number of replicas.
+
+    Args:
+      rows: how many rows the variables have.
+      touched_rows: how many of them a replica has touched.
+      width: D, the width of a row.
+      itemsize: bytes of a number.
+      replicas: W, the number of replicas.
+
+    Returns:
+      The bytes, and whether all rows are summed.
+    """
+    summed = exchanged_bytes(
+        rows * (width + 2) * itemsize, replicas, is_sparse=False
+    )
+    gathered = exchanged_bytes(
+        sparse_bytes(touched_rows, width, itemsize), replicas, is_sparse=True
+    )
+    return min(summed, gathered), summed < gathered

@@ -155,11 +155,11 @@ def _step_costs(plan, top, shards, below):
                 _exchanged(plan, s.examples_share, below) for s in shards
             )
         )
-        gathering = 1e3 * top.sent_bytes / step.network
+        summing = 1e3 * top.sent_bytes / step.network
         worst = step.exchange_milliseconds(
             *_exchanged(plan, any_below, any_below), num_classes
         )
-        network, worst = network + gathering, worst + gathering
+        network, worst = network + summing, worst + summing
     else:
         sent += sum(s.received_bytes for s in shards)
         network = step.wire_milliseconds(sent)
@@ -250,7 +250,9 @@ def _top_cost(plan):
         touched = top.expected_cost(masses, batch=batch, width=1).touched_rows
         if step.width is not None:
             milliseconds = float(step.milliseconds(batch * work, touched))
-            sent = step.top_gradient_bytes(touched, replicas)
+            sent, _ = step.top_gradient_bytes(
+                top.num_weight_rows, touched, replicas
+            )
     return ShardCost(
         device="",
         subtrees=plan.layout.num_units - plan.layout.num_leaf_units,

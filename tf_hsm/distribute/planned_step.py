@@ -7,7 +7,7 @@ import numbers
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.cost.gradient_costs import exchanged_bytes, sparse_bytes
+from tf_hsm.cost.gradient_costs import copies_bytes, sparse_bytes
 from tf_hsm.cost.model import CostModel
 
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
@@ -87,13 +87,24 @@ class Step:
         """Returns the bytes of examples that go to a shard and come back."""
         return self.sent_bytes(examples, examples, num_classes)
 
-    def top_gradient_bytes(self, touched_rows, replicas):
-        """Returns the bytes of a gradient of the top, sent to all replicas."""
-        return exchanged_bytes(
-            sparse_bytes(touched_rows, self.width, _BYTES[self.dtype]),
-            replicas,
-            is_sparse=True,
+    def top_gradient_bytes(self, rows, touched_rows, replicas):
+        """Returns the bytes that each replica sends to sum gradients of the top.
+
+        Args:
+          rows: of the top.
+          touched_rows: how many of them a replica has touched.
+          replicas: their number.
+
+        Returns:
+          The bytes, and whether they are of all rows.
+        """
+        return copies_bytes(
+            rows, touched_rows, self.width, _BYTES[self.dtype], replicas
         )
+
+    def gathered_bytes(self, touched_rows):
+        """Returns the bytes of a gradient of touched rows, sent to a replica."""
+        return sparse_bytes(touched_rows, self.width, _BYTES[self.dtype])
 
     def parameter_bytes(self, touched_rows):
         """Returns the bytes of touched rows that are fetched, and of dW."""

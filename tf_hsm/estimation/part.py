@@ -165,6 +165,8 @@ class Part:
       parameter_bytes: of these.
       gradient_bytes: of the gradients by its variables, which live from its
         backward until the optimizer is done.
+      summed_bytes: of what replicas exchange to sum all rows of its gradient,
+        if they may do so; else 0.
       slot_bytes: of what the optimizer has for its variables.
       constant_bytes: what else lives as long as the model, such as the arrays
         of a tree.
@@ -196,6 +198,7 @@ class Part:
     parameters: int = 0
     parameter_bytes: int = 0
     gradient_bytes: float = 0
+    summed_bytes: float = 0
     slot_bytes: int = 0
     constant_bytes: int = 0
     saved_bytes: float = 0
@@ -228,7 +231,7 @@ class Part:
         of_variables = (
             *("parameters", "parameter_bytes", "gradient_bytes", "slot_bytes"),
             *("constant_bytes", "update_bytes", "making_bytes"),
-            "filling_bytes",
+            *("filling_bytes", "summed_bytes"),
         )
         zeros = dict.fromkeys(of_variables, 0)
         return dataclasses.replace(self, **zeros, update=NO_WORK)

@@ -24,7 +24,7 @@ class Replicas:
       count: the devices.
       network: bytes a second that a device sends, and receives.
       wire_bytes: the bytes that each device sends in a step, and receives: the
-        gradients, summed around a ring.
+        gradients, of which dense ones are summed around a ring.
     """
 
     count: int
@@ -36,10 +36,17 @@ class Replicas:
         """Returns the `Replicas` of a model; None for one device."""
         if count == 1:
             return None
-        sent = sum(
-            exchanged_bytes(p.gradient_bytes, count, is_sparse=p.is_sparse)
-            for p in parts
-        )
+        sent = 0.0
+        for part in parts:
+            size = exchanged_bytes(
+                part.gradient_bytes, count, is_sparse=part.is_sparse
+            )
+            if part.summed_bytes:
+                summed = exchanged_bytes(
+                    part.summed_bytes, count, is_sparse=False
+                )
+                size = min(size, summed)
+            sent += size
         return cls(count, network, sent)
 
     @property

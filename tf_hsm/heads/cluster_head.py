@@ -43,6 +43,11 @@ class ClusterHead(HeadOfParts):
         """N, the number of classes."""
         return self.clusters.num_classes
 
+    def touched_of_first(self, num_replicas):
+        """See `HeadOfParts`: all rows, which are one group."""
+        del num_replicas
+        return self.shortlist.weights.shape[0]
+
     def find(self, classes, name, counted=None, of_all=False):
         """See `HeadOfParts`: places are ranks."""
         if of_all:

@@ -9,6 +9,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from tf_hsm.cost.gradient_costs import copies_bytes
 from tf_hsm.heads.allowed_places import AllowedPlaces
 from tf_hsm.heads.part_calls import (
     ask_parts,
@@ -64,6 +65,12 @@ class HeadOfParts:
 
     def part_at(self, places):
         """Returns the number of the part of each place `[B]`; 0: the first."""
+
+    def touched_of_first(self, num_replicas):
+        """Returns how many rows of the first part a replica's step touches.
+
+        All replicas must expect the same, though their batches differ.
+        """
 
     def first_log_probs(self, inputs, **options):
         """Returns the log-probabilities that the first part has for all.
@@ -170,12 +177,21 @@ class HeadOfParts:
         head, step = self.tree_heads()[0], batch.step
         if step is None or replicas.context() is None:
             return head.losses(batch)
+        rows, width = head.weights.shape
+        _, sums_all_rows = copies_bytes(
+            rows,
+            self.touched_of_first(replicas.count()),
+            width,
+            self.dtype.size,
+            replicas.count(),
+        )
         return step.losses_on_copies(
             head.variables(),
             batch.inputs,
             lambda inputs: head.losses(
                 dataclasses.replace(batch, inputs=inputs, step=None)
             ),
+            sums_all_rows,
         )
 
     def _losses_below(self, batch, places):

@@ -29,6 +29,7 @@ from tf_hsm.runtime.quantized_rows import QuantizedRows
 # that many times more.
 _FIRST_CLASSES = 64
 _MORE_CLASSES = 4
+_BATCH = 1024  # of a replica, where the plan has none
 
 
 class ShardedHead(HeadOfParts):
@@ -124,6 +125,14 @@ class ShardedHead(HeadOfParts):
     def _table_device(self):
         """The first CPU of the task that has the top."""
         return tree_tensors.cpu_of(self.top.head.weights)
+
+    def touched_of_first(self, num_replicas):
+        """See `HeadOfParts`: the mean, for the batch of the plan."""
+        layout, batch = self.plan.layout, self.plan.step.batch
+        batch = _BATCH if batch is None else -(-batch // num_replicas)
+        return layout.top.expected_cost(
+            layout.unit_loads.masses, batch=batch, width=1
+        ).touched_rows
 
     def find(self, classes, name, counted=None, of_all=False):
         """See `HeadOfParts`."""

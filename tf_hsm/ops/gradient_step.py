@@ -10,6 +10,7 @@ from tf_hsm.ops.row_update import (
     variable_named,
 )
 from tf_hsm.optimizers import in_place_rules
+from tf_hsm.optimizers._unique_slices import sum_rows_over_replicas
 from tf_hsm.runtime import (
     arguments,
     call,
@@ -112,16 +113,17 @@ class GradientStep:
 
         return losses(arguments.floats(inputs, update.dtype), self.anchor)
 
-    def losses_on_copies(self, variables, inputs, losses_of):
+    def losses_on_copies(self, variables, inputs, losses_of, sums_all_rows):
         """Returns losses whose gradient updates all copies of the rows alike.
 
-        Each replica has a copy, and calls this function. The optimizer sums the
-        gradients of all replicas, and counts the step.
+        Each replica has a copy, and calls this function. The gradients of all
+        replicas are summed, and the optimizer counts the step.
 
         Args:
           variables: the Keras variables of the rows, a list.
           inputs: `[B, width]`.
           losses_of: a function from inputs to losses `[B]` by the rows.
+          sums_all_rows: whether to sum all rows, or to gather touched ones.
         """
         self._has_copies, rows = True, variables
 
@@ -143,6 +145,10 @@ class GradientStep:
                     private_keras.no_autocast(),
                     tf.control_dependencies([loss_grads]),
                 ):
+                    if sums_all_rows:
+                        slopes = sum_rows_over_replicas(
+                            replicas.context(), slopes
+                        )
                     self._optimizer.apply(slopes, rows)
                 if self._scale is not None:
                     dx *= tf.cast(self._scale, dx.dtype)

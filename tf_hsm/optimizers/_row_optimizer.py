@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from tf_hsm.optimizers import _sparse_update
 from tf_hsm.optimizers._unique_slices import (
+    SummedSlices,
     UniqueSlices,
     sum_repeated,
     widen,
@@ -152,7 +153,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
         """
         grads = [
             gradients.mark_stand_ins(g)
-            if isinstance(g, tf.IndexedSlices)
+            if isinstance(g, tf.IndexedSlices) and not self._is_summed(g)
             else g
             for g in grads
         ]
@@ -208,6 +209,9 @@ class RowOptimizer(private_optimizer.ApplySteps):
                     f"{variable.shape[0]:,} rows at every step"
                 )
 
+    def _is_summed(self, gradient):
+        return isinstance(gradient, SummedSlices)
+
     def _clipped(self, grads, clip):
         if not self._looks_at_gradients():
             return grads
@@ -221,9 +225,12 @@ class RowOptimizer(private_optimizer.ApplySteps):
             for g, v in zip(grads, values, strict=True)
         ]
         if replica is not None:
-            # Keras adds the gradients of all replicas.
+            # Keras adds the other gradients of all replicas.
             is_first = tf.equal(replica.replica_id_in_sync_group, 0)
-            clipped = [_where(is_first, g) for g in clipped]
+            clipped = [
+                g if self._is_summed(g) else _where(is_first, g)
+                for g in clipped
+            ]
         return clipped
 
     def _left_to_constrain(self, grads, variables):
@@ -319,10 +326,14 @@ def _summed(replica, grads):
         if _is_sparse(g)
         else widen(g)
         for g in grads
+        if not isinstance(g, SummedSlices)
     ]
-    sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, given)
+    if given:
+        given = replica.all_reduce(tf.distribute.ReduceOp.SUM, given)
+    sums = iter(given)
+    grads = [g if isinstance(g, SummedSlices) else next(sums) for g in grads]
     return [
-        sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g for g in sums
+        sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g for g in grads
     ]
 
 

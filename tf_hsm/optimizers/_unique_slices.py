@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tf_hsm.runtime import gradients
 from tf_hsm.runtime.arguments import accumulator
 
 
@@ -18,7 +19,37 @@ class UniqueSlices(tf.IndexedSlices):
 
     def with_values(self, values):
         """Returns slices of the same rows with other values."""
-        return UniqueSlices(values, self.indices, self.dense_shape)
+        return type(self)(values, self.indices, self.dense_shape)
+
+
+class SummedSlices(UniqueSlices):
+    """The sums over all replicas of a gradient's rows, alike on each of them."""
+
+
+def sum_rows_over_replicas(replica, slices):
+    """Sums gradients of the same rows over the replicas, as dense tensors.
+
+    Args:
+      replica: the replica's context.
+      slices: a list of `tf.IndexedSlices` with the same indices `[U]`, of
+        variables with the same number of rows.
+
+    Returns:
+      A list of `SummedSlices` with the rows that any replica has.
+    """
+    marked = gradients.mark_stand_ins(slices[0])
+    rows, size = marked.indices, slices[0].dense_shape[0]
+    values = [widen(of_rows.values) for of_rows in slices]
+    values.append(tf.ones_like(rows, values[0].dtype))
+    # Row -1 stands for none, and is dropped.
+    dense = [tf.math.unsorted_segment_sum(v, rows, size) for v in values]
+    *sums, counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, dense)
+    touched = tf.reshape(tf.where(counts > 0), [-1])
+    touched = tf.cast(touched, rows.dtype)
+    return [
+        SummedSlices(tf.gather(total, touched), touched, of_rows.dense_shape)
+        for total, of_rows in zip(sums, slices, strict=True)
+    ]
 
 
 def sum_repeated(slices):

@@ -6,15 +6,24 @@ import contextlib
 class ApplySteps:
     """Gives private steps of a Keras optimizer's `apply` other names.
 
-    A class names this one before a Keras optimizer among its bases. Two of its
-    methods take part in `apply`: `_clipped(grads, clip)` returns the clipped
-    gradients, where `clip` is Keras' function for a list of tensors, and
+    A class names this one before a Keras optimizer among its bases. Three of
+    its methods take part in `apply`: `_clipped(grads, clip)` returns the
+    clipped gradients, where `clip` is Keras' function for a list of tensors;
+    `_is_summed(gradient)` says whether a gradient is of all replicas; and
     `_left_to_constrain(grads, variables)` returns the variables that Keras
     constrains after `update_step`.
     """
 
     def _clip_gradients(self, grads):
         return self._clipped(grads, super()._clip_gradients)
+
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        pairs = list(grads_and_vars)
+        summed = [pair for pair in pairs if self._is_summed(pair[0])]
+        left = [pair for pair in pairs if not self._is_summed(pair[0])]
+        if left:
+            left = super()._all_reduce_sum_gradients(left)
+        return [*summed, *left]
 
     def _backend_apply_gradients(self, grads, trainable_variables):
         super()._backend_apply_gradients(grads, trainable_variables)

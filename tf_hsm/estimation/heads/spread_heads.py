@@ -142,6 +142,8 @@ class CutEstimate(SpreadEstimate):
         whole = visits.of(plan.tree, self.counts)
         of_top = self._of_top(setting, replicas)
         top = self._part("top", whole, groups < 0, 1.0, *of_top, width)
+        num_rows = int(whole.fanouts[groups < 0].sum())
+        top = [_copied(part, num_rows) for part in top]
         # Examples of all replicas come to a shard.
         of_shard = self.options, setting.share(share * replicas)
         name = f"shard of {len(costs)}"
@@ -210,9 +212,10 @@ class AdaptiveEstimate(SpreadEstimate):
         groups, *tails = clusters.split(self.counts)
         options, of_shortlist = self._of_top(setting, replicas)
         tree = clusters.shortlist_tree
-        parts = TreeEstimate.on(
+        shortlist = TreeEstimate.on(
             f"{self.name} shortlist", tree, groups, options
         ).parts(of_shortlist, width)
+        parts = [_copied(part, tree.num_weight_rows) for part in shortlist]
         of_tails = dataclasses.replace(self.options, use_bias=self.tail_bias)
         on_replicas = [[] for _ in range(replicas)]
         vectors = []
@@ -238,6 +241,12 @@ class AdaptiveEstimate(SpreadEstimate):
                 self._network_part(setting.dtype, _INT64, vectors, replicas)
             )
         return parts
+
+
+def _copied(part, num_rows):
+    """Returns a part with rows of which each replica has a copy."""
+    size = part.parameter_bytes * (1 + num_rows / part.parameters)
+    return dataclasses.replace(part, summed_bytes=size)
 
 
 def of_hierarchical_softmax(layer):

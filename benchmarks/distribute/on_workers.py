@@ -1,0 +1,101 @@
+"""Counts what workers send in a step of a head over their replicas."""
+
+import json
+import multiprocessing
+import os
+import socket
+
+_WARM_UP = 3  # The first steps make graphs, and open connections.
+_TIMEOUT = 300  # seconds
+
+
+def measure(sizes, count, repetitions):
+    """Makes steps on `count` workers of this machine.
+
+    Returns:
+      "bytes", which all workers send in a step, with all headers; and
+      "planned_bytes", which the plan expects.
+    """
+    from benchmarks.distribute import network
+
+    addresses = [f"127.0.0.1:{_free_port()}" for _ in range(count)]
+    spawn = multiprocessing.get_context("spawn")
+    barrier = spawn.Barrier(count + 1, timeout=_TIMEOUT)
+    planned = spawn.Value("d")
+    workers = [
+        spawn.Process(
+            target=_train,
+            args=(i, addresses, sizes, repetitions, barrier, planned),
+        )
+        for i in range(count)
+    ]
+    for worker in workers:
+        worker.start()
+    seen = []
+    for _ in range(2):
+        barrier.wait()
+        seen.append(network.sent_bytes())
+        barrier.wait()
+    for worker in workers:
+        worker.terminate()  # TensorFlow would wait for the other workers.
+    return {
+        "bytes": (seen[1] - seen[0]) / repetitions,
+        "planned_bytes": planned.value,
+    }
+
+
+def _train(index, addresses, sizes, repetitions, barrier, planned):
+    """Makes the steps of a worker, between the barriers."""
+    os.environ["TF_CONFIG"] = json.dumps(
+        {
+            "cluster": {"worker": addresses},
+            "task": {"type": "worker", "index": index},
+        }
+    )
+    import numpy as np
+    import tensorflow as tf
+
+    from benchmarks.distribute import steps
+    from tf_hsm import distribute
+    from tf_hsm.layers import HierarchicalSoftmax
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    sizes, count = steps.Sizes(*sizes), len(addresses)
+    plan = distribute.plan(
+        sizes.tree, replicas=count, batch=sizes.batch, width=sizes.width
+    )
+    planned.value = plan.cost.wire_bytes
+    with strategy.scope():
+        head = HierarchicalSoftmax(
+            sizes.tree,
+            devices="replicas",
+            plan=plan,
+            optimizer="rowwise_adagrad",
+        )
+        head.build([None, sizes.width])
+    step = tf.function(
+        lambda *batch: strategy.run(lambda *b: _step(head, *b), batch)
+    )
+    rng = np.random.default_rng(index)
+    size = sizes.batch // count
+    inputs = tf.constant(rng.normal(size=(size, sizes.width)), tf.float32)
+    for done in range(_WARM_UP + repetitions + 1):
+        if done in (_WARM_UP, _WARM_UP + repetitions):
+            barrier.wait()
+            barrier.wait()
+        step(inputs, tf.constant(rng.integers(sizes.classes, size=size)))
+
+
+def _step(head, inputs, labels):
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        loss = head.loss(labels, head(inputs))
+    return tape.gradient(loss, inputs)
+
+
+def _free_port():
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        return any_socket.getsockname()[1]
