@@ -84,7 +84,7 @@ def test_bytes_as_estimated():
 
 @pytest.mark.parametrize("replicas, touched", [(2, 90), (4, 40), (4, 60)])
 def test_the_sum_with_fewer_bytes(replicas, touched):
-    """Of all rows around a ring, or of touched ones to each other replica."""
+    """All rows around a ring, or touched ones to each other replica."""
     step = Step(width=WIDTH, dtype="float64", on_replicas=True)
     others = replicas - 1
     summed = 2 * others / replicas * 100 * (WIDTH + 2) * 8

@@ -88,7 +88,7 @@ class Step:
         return self.sent_bytes(examples, examples, num_classes)
 
     def top_gradient_bytes(self, rows, touched_rows, replicas):
-        """Returns the bytes that each replica sends to sum gradients of the top.
+        """Returns the bytes that each replica sends to sum its gradients.
 
         Args:
           rows: of the top.
@@ -103,7 +103,7 @@ class Step:
         )
 
     def gathered_bytes(self, touched_rows):
-        """Returns the bytes of a gradient of touched rows, sent to a replica."""
+        """Returns the bytes of a gradient of rows, sent to one replica."""
         return sparse_bytes(touched_rows, self.width, _BYTES[self.dtype])
 
     def parameter_bytes(self, touched_rows):

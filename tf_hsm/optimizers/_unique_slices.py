@@ -23,7 +23,7 @@ class UniqueSlices(tf.IndexedSlices):
 
 
 class SummedSlices(UniqueSlices):
-    """The sums over all replicas of a gradient's rows, alike on each of them."""
+    """The rows of a gradient, summed over all replicas: alike on each."""
 
 
 def sum_rows_over_replicas(replica, slices):
