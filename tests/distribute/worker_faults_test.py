@@ -192,3 +192,35 @@ def test_errors_of_other_reasons():
         distribute.workers_explained(mock.Mock()),
     ):
         raise tf.errors.UnavailableError(None, None, "disk")
+
+
+def misshapen():
+    """A worker that steps until an error; one has inputs of a wrong width."""
+    strategy = heads.strategy_of("workers")
+    head = heads.make_head("huffman", "lazy_adam", "workers")
+    step = heads.runner(heads.step_of(head), "workers")
+    inputs, labels, weights = next(heads.batches("huffman"))
+    bad = labels.copy()
+    bad[10] = heads.N
+    for _ in range(2):  # An error of all workers leaves them able to go on.
+        with (
+            pytest.raises(tf.errors.InvalidArgumentError, match="outside"),
+            distribute.workers_explained(strategy),
+        ):
+            step(inputs, bad, weights)
+    with distribute.workers_explained(strategy):
+        step(inputs, labels, weights)
+        if strategy.cluster_resolver.task_id == 1:
+            inputs = inputs[:, 1:]
+        while True:
+            step(inputs, labels, weights)
+
+
+def test_an_error_of_one_worker():
+    """It ends the other, with its sentence."""
+    sentence = "ValueError: y_pred.* must be the hidden vectors"
+    names = "LostWorkerError: worker 1 at ", ""
+    with workers.started(misshapen, 2) as started:
+        for worker, name in zip(started, names, strict=True):
+            with pytest.raises(AssertionError, match=f"{name}.*{sentence}"):
+                worker.result()

@@ -15,20 +15,25 @@ _TASK = r"/job:(\w+)/replica:\d+/task:(\d+)"
 # The first task in a message is the lost one: other tasks repeat its error.
 _ENDED = re.compile(f"remote target {_TASK} while calling")
 _SILENT = re.compile(rf"stopped sending heartbeats\):\s*{_TASK}")
+_END = " (end of its error)"
 # What a worker has told the others.
 _TOLD = re.compile(
     r"\w+ \d+ at \S+ (?:has ended|does not answer any more): its rows are gone"
+    rf"|\w+ \d+ at \S+ has raised .*?{re.escape(_END)}"
 )
+# An error that all workers have, and that leaves them able to go on.
+_OF_ALL = re.compile(r"of replica \d+ is outside")
+_LONGEST = 500  # of the text of an error that is told
 _LEADER_SILENT = "/tensorflow.CoordinationService/Heartbeat"
 
 
 class LostWorkerError(ConnectionError):
-    """A worker has ended or does not answer; the text says what to do."""
+    """A worker has ended, does not answer, or has raised an error."""
 
 
 @contextlib.contextmanager
 def workers_explained(strategy) -> Iterator[None]:
-    """Names the worker that is lost when a step fails.
+    """Names the worker by which a step fails.
 
     >>> with tf_hsm.distribute.workers_explained(strategy):
     ...     for batch in batches:
@@ -37,7 +42,9 @@ def workers_explained(strategy) -> Iterator[None]:
     Every step needs all workers. TensorFlow ends the step of the other workers
     when a worker ends, or misses its heartbeats for some seconds. The worker
     that notices it first tells the others, so that all of them name the worker
-    that was lost first.
+    that was lost first. A worker that leaves the block with another error tells
+    the others, too, which would wait for it. (A label that is no class is an
+    error on all workers, and they can go on.)
 
     Args:
       strategy: a `tf.distribute.MultiWorkerMirroredStrategy`.
@@ -45,15 +52,33 @@ def workers_explained(strategy) -> Iterator[None]:
     Raises:
       LostWorkerError: a collective in the block failed because of a worker.
     """
+    resolver = strategy.cluster_resolver
     try:
         yield
+    except (StopIteration, tf.errors.OutOfRangeError):
+        raise  # The data have ended.
     except tf.errors.OpError as error:
-        text = _explain(error.message, strategy.cluster_resolver)
+        text = _explain(error.message, resolver)
         if text is None:
+            if not _OF_ALL.search(error.message):
+                _tell_error(error, resolver)
             raise
         if _TOLD.match(text):
             _tell_workers(text)
         raise LostWorkerError(text) from error
+    except Exception as error:
+        _tell_error(error, resolver)
+        raise
+
+
+def _tell_error(error, resolver):
+    """Tells the other workers an error of this one."""
+    if resolver is None:
+        return
+    job, index = resolver.task_type, resolver.task_id
+    address = resolver.cluster_spec().task_address(job, index)
+    text = " ".join(f"{type(error).__name__}: {error}"[:_LONGEST].split())
+    _tell_workers(f"{job} {index} at {address} has raised {text}{_END}")
 
 
 def _tell_workers(text):
@@ -75,7 +100,8 @@ def _explain(message, resolver):
         return None
     told = _TOLD.search(message)
     if told:
-        return f"{told[0]}, so {_AGAIN}; the log of that worker may say why"
+        text = told[0].removesuffix(_END)
+        return f"{text}, so {_AGAIN}; the log of that worker may say why"
     cluster = resolver.cluster_spec()
     what, task = "does not answer any more", None
     silent, ended = _SILENT.search(message), _ENDED.search(message)
