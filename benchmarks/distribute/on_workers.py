@@ -26,6 +26,7 @@ def measure(sizes, count, repetitions):
         spawn.Process(
             target=_train,
             args=(i, addresses, sizes, repetitions, barrier, planned),
+            daemon=True,
         )
         for i in range(count)
     ]

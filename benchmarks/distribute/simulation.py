@@ -65,7 +65,7 @@ class Simulation(NamedTuple):
     def wire_bytes(self):
         """`[steps, S]`, the bytes that each device sends and receives."""
         leaving, arriving = self._travelling()
-        sent, received = self._gathered()
+        sent, received = self._of_top()
         wire = self.plan.step.wire_bytes(leaving + arriving, self._num_classes)
         return wire + sent + received
 
@@ -78,8 +78,8 @@ class Simulation(NamedTuple):
         exchange = step.exchange_milliseconds(
             *self._travelling(), self._num_classes
         )
-        gathering = 1e3 * np.maximum(*self._gathered()) / step.network
-        return exchange.max(1) + gathering.max(1)
+        summing = 1e3 * np.maximum(*self._of_top()) / step.network
+        return exchange.max(1) + summing.max(1)
 
     @property
     def milliseconds(self):
@@ -118,7 +118,7 @@ class Simulation(NamedTuple):
         own = np.diagonal(self.examples, axis1=1, axis2=2)
         return self.examples.sum(2) - own, self.examples.sum(1) - own
 
-    def _gathered(self):
+    def _of_top(self):
         """`[steps, R]` bytes of gradients of the top, sent and received."""
         step, touched = self.plan.step, self.top_touched
         if not step.on_replicas:

@@ -76,15 +76,16 @@ def test_the_top_binds():
     assert slowest == pytest.approx(there.top.milliseconds, rel=0.2)
     # Without a batch there are no times.
     assert not any("top binds" in x for x in plan(tree, 200).cost.remarks)
-    # Over replicas, its gradients go to all of them.
+    # Over replicas, its gradients go around a slow network.
     few, many = (
-        plan(tree, replicas=n, batch=4096, width=64).cost for n in (2, 64)
+        plan(tree, replicas=n, batch=4096, width=64, network=1e8).cost
+        for n in (2, 64)
     )
     assert not any("top binds" in x for x in few.remarks)
     (of_replicas,) = (x for x in many.remarks if "top binds" in x)
     assert "to exchange the gradients of the top" in of_replicas
-    gathering = 1e3 * many.top.sent_bytes / 1.25e9
-    assert gathering > max(s.milliseconds for s in many.shards)
+    summing = 1e3 * many.top.sent_bytes / 1e8
+    assert summing > max(s.milliseconds for s in many.shards)
 
 
 def test_text():

@@ -9,6 +9,7 @@ import pytest
 import tf_hsm
 from tests.support import spread_heads as heads
 from tests.support.estimates import bytes_of
+from tf_hsm.cost.gradient_costs import exchanged_bytes
 from tf_hsm.layers import HierarchicalSoftmax
 
 REPLICAS, WIDTH, BATCH = 4, 6, 4000
@@ -118,6 +119,18 @@ def test_bytes_of_tails(form, count):
     assert found.replicas.wire_bytes == pytest.approx(
         2 * (count - 1) * dense / count
     )
+
+
+def test_a_whole_head_is_gathered():
+    """Keras gathers the rows of a head that no replica has parts of."""
+    found = tf_hsm.estimate(
+        None, "adaptive", num_classes=5000, replicas=REPLICAS, **OPTIONS
+    )
+    sent = sum(
+        exchanged_bytes(p.gradient_bytes, REPLICAS, is_sparse=p.is_sparse)
+        for p in found.parts
+    )
+    assert found.replicas.wire_bytes == pytest.approx(sent)
 
 
 def sent_to_tails(labels, count, size):

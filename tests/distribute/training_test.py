@@ -26,7 +26,7 @@ PLACES = {
     "huffman": [CPUS[:1], CPUS[:2], CPUS, 1, 2],
     "pinned": [CPUS[:3], 2],
     "two_level": [CPUS, 4],
-    "ternary": [CPUS[:3], 8],
+    "ternary": [CPUS[:3], 2, 8],
     "chain": [CPUS, 4],
     "flat": [CPUS[:3], 2],
     "ragged": [CPUS, 2],

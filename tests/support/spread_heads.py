@@ -35,8 +35,8 @@ TREES = {
     "flat": lambda: Tree.balanced(N, N),
     "ragged": lambda: Tree.huffman(1 + np.arange(N) % 7, branching=5),
 }
-# Their plans are for a batch of 1: replicas gather the touched rows of the top.
-# They sum all rows of the others.
+# Their plans are for a batch of 1: two replicas gather the touched rows of the
+# top. All others sum all rows.
 GATHERED = ("huffman", "ternary")
 TAILS = {
     "three": {"cutoffs": [10, 20, 40], "tail": ["flat", "two_level", 2]},

@@ -35,7 +35,7 @@ def copies_bytes(rows, touched_rows, width, itemsize, replicas):
 
     The replicas sum all rows with their biases around a ring, and with a number
     that says whether any replica has touched the row. Or they gather the
-    touched rows, if that is less: its bytes grow with the number of replicas.
+    touched rows, if that is less.
 
     Args:
       rows: how many rows the variables have.

@@ -153,15 +153,15 @@ def _binding(step, top, shards):
     slowest = max(shard.milliseconds or 0 for shard in shards)
     if not slowest:
         return
-    gathering = 0.0
+    summing = 0.0
     if step.on_replicas:
-        gathering = 1e3 * top.sent_bytes / step.network
-    if top.milliseconds + gathering <= _LARGE * slowest:
+        summing = 1e3 * top.sent_bytes / step.network
+    if top.milliseconds + summing <= _LARGE * slowest:
         return
     if step.on_replicas:
         yield (
             f"The top binds: each replica takes {digits(top.milliseconds)} ms "
-            f"of a step for its own examples, and {digits(gathering)} ms to "
+            f"of a step for its own examples, and {digits(summing)} ms to "
             f"exchange the gradients of the top; the slowest shard takes "
             f"{digits(slowest)} ms. A smaller `top`, or a tree with smaller "
             "groups near the root, makes the top faster."

@@ -99,12 +99,13 @@ class Step:
           The bytes, and whether they are of all rows.
         """
         return copies_bytes(
-            rows, touched_rows, self.width, _BYTES[self.dtype], replicas
+            rows, touched_rows, self.width, max(_BYTES[self.dtype], 4), replicas
         )
 
     def gathered_bytes(self, touched_rows):
         """Returns the bytes of a gradient of rows, sent to one replica."""
-        return sparse_bytes(touched_rows, self.width, _BYTES[self.dtype])
+        size = max(_BYTES[self.dtype], 4)
+        return sparse_bytes(touched_rows, self.width, size)
 
     def parameter_bytes(self, touched_rows):
         """Returns the bytes of touched rows that are fetched, and of dW."""

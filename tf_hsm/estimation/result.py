@@ -24,7 +24,7 @@ class Replicas:
       count: the devices.
       network: bytes a second that a device sends, and receives.
       wire_bytes: the bytes that each device sends in a step, and receives: the
-        gradients, of which dense ones are summed around a ring.
+        gradients, summed around a ring or gathered.
     """
 
     count: int

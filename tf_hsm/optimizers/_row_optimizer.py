@@ -225,12 +225,9 @@ class RowOptimizer(private_optimizer.ApplySteps):
             for g, v in zip(grads, values, strict=True)
         ]
         if replica is not None:
-            # Keras adds the other gradients of all replicas.
+            # Keras adds the gradients of all replicas.
             is_first = tf.equal(replica.replica_id_in_sync_group, 0)
-            clipped = [
-                g if self._is_summed(g) else _where(is_first, g)
-                for g in clipped
-            ]
+            clipped = [_where(is_first, g) for g in clipped]
         return clipped
 
     def _left_to_constrain(self, grads, variables):
@@ -326,14 +323,10 @@ def _summed(replica, grads):
         if _is_sparse(g)
         else widen(g)
         for g in grads
-        if not isinstance(g, SummedSlices)
     ]
-    if given:
-        given = replica.all_reduce(tf.distribute.ReduceOp.SUM, given)
-    sums = iter(given)
-    grads = [g if isinstance(g, SummedSlices) else next(sums) for g in grads]
+    sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, given)
     return [
-        sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g for g in grads
+        sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g for g in sums
     ]
 
 

@@ -19,11 +19,14 @@ class UniqueSlices(tf.IndexedSlices):
 
     def with_values(self, values):
         """Returns slices of the same rows with other values."""
-        return type(self)(values, self.indices, self.dense_shape)
+        return UniqueSlices(values, self.indices, self.dense_shape)
 
 
 class SummedSlices(UniqueSlices):
-    """The rows of a gradient, summed over all replicas: alike on each."""
+    """The rows of a gradient, summed over all replicas: alike on each.
+
+    Optimizers that layers take in place have them, which do not clip.
+    """
 
 
 def sum_rows_over_replicas(replica, slices):

@@ -158,8 +158,9 @@ class TreeConstructors:
         labels).
 
         1. Count how often each class occurs, and with which ids of its context.
-           The context of the n-th example of a class is counted with
-           probability min(1, 256 / n): more of them hardly change the tree.
+           The contexts of 256 random examples of each class are counted,
+           since more hardly change the tree. Late examples of a class in a
+           dataset, which is read once, are counted less often.
         2. Factor the association of classes and ids into vectors:
            `tf_hsm.tree.data.pair_vectors` has the formula.
         3. Cluster the vectors into groups of equal size, as `from_embeddings`
@@ -172,7 +173,8 @@ class TreeConstructors:
                expected loss + 0.2 log10(examples / N) mean depth
                + 0.1 log(time of a step),
 
-           in nats. `Tree.expected_loss` measures the clusters. A level costs
+           in nats. `Tree.expected_loss` measures the clusters, on these
+           examples. A level costs
            more where each class has more examples: a class that is often the
            label learns by itself what its group could teach it. A step may be
            10% slower for 0.01 nats; with `long_training`, for 0.001.

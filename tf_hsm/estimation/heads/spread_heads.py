@@ -212,10 +212,11 @@ class AdaptiveEstimate(SpreadEstimate):
         groups, *tails = clusters.split(self.counts)
         options, of_shortlist = self._of_top(setting, replicas)
         tree = clusters.shortlist_tree
-        shortlist = TreeEstimate.on(
+        parts = TreeEstimate.on(
             f"{self.name} shortlist", tree, groups, options
         ).parts(of_shortlist, width)
-        parts = [_copied(part, tree.num_weight_rows) for part in shortlist]
+        if self.on_replicas:
+            parts = [_copied(part, tree.num_weight_rows) for part in parts]
         of_tails = dataclasses.replace(self.options, use_bias=self.tail_bias)
         on_replicas = [[] for _ in range(replicas)]
         vectors = []

@@ -28,7 +28,7 @@ from tf_hsm.tree.names import check_strs
 _LARGEST_FANOUT = 256
 _WIDTH = 64  # of the vectors
 _ROUNDS, _FIRST_ROUNDS = 50, 2  # of clustering
-_OF_A_CLASS = 256  # labels whose contexts all count: see `Reader`
+_OF_A_CLASS = 256  # labels whose contexts count
 _MAX_PAIRS = 1 << 19  # for the choice of a shape
 _CLASS_BYTES = 88 + 8 * _WIDTH
 # What is worth as much as a nat of the expected loss: see `from_data`.

@@ -21,7 +21,8 @@ class Reader:
     Attributes:
       counts: `[N]` int64, how often each class occurs, where N is the number of
         classes, or one more than the largest label so far.
-      sampled_counts: `[N]` int64, for how many of its labels pairs are counted.
+      sampled_counts: `[N]` int64, for how many of its labels pairs are counted,
+        if these are a sample.
     """
 
     def __init__(
@@ -34,9 +35,11 @@ class Reader:
         negative or contexts are ragged. `report` is called with a text now and
         then. With `are_sets`, each example has a set of labels, `[n, M]`.
 
-        `sample`, a number m and a NumPy generator, bounds the pairs: the n-th
-        label of a class has its pairs counted with probability m / n. These are
-        the first m labels of a class, and m log(n / m) of those after them.
+        `sample`, a number m and a NumPy generator, bounds the pairs: of each
+        class in an array, about m random labels have their pairs counted. A
+        dataset is read once, so that a label counts with probability m / n if
+        the class has occurred n times by the end of its batch: late ones count
+        less.
         """
         self.counts = np.zeros(num_classes or 0, np.int64)
         self.sampled_counts = self.counts
@@ -56,6 +59,11 @@ class Reader:
             _checks.refuse_sparse(name, values, lists)
         num_read = 0
         chunk = _SET_CHUNK if self._are_sets else _CHUNK
+        self._is_counted = self._sample is not None and _is_array(labels)
+        if self._is_counted:
+            for (batch, _), _ in _batches(labels, None, chunk):
+                batch = _integers("labels", batch)
+                self._count(batch[batch >= 0])
         for batch, total in _batches(labels, contexts, chunk):
             num_read += self._add(*batch)
             of_all = f" of {total:,}" if total else ""
@@ -95,7 +103,8 @@ class Reader:
                 self._is_padded |= is_ragged or bool((contexts < 0).any())
         labels = labels.reshape(-1)
         known = labels >= 0
-        self._count(labels[known])
+        if not self._is_counted:
+            self._count(labels[known])
         if columns is not None:
             labels = np.where(self._chosen(labels), labels, -1)
             self._add_pairs(labels, columns)
@@ -110,7 +119,8 @@ class Reader:
         examples, _ = np.nonzero(is_label)
         values = labels[is_label]
         num_labels = values.size
-        self._count(values)
+        if not self._is_counted:
+            self._count(values)
         chosen = self._chosen(values)
         examples, values = examples[chosen], values[chosen]
         are_own = contexts is None
@@ -171,10 +181,11 @@ class Reader:
         Negative ones are no labels.
         """
         chosen = labels >= 0
-        if self._sample is not None:
-            number, rng = self._sample
-            seen = self.counts[labels[chosen]]
-            chosen[chosen] = rng.random(seen.size) * seen < number
+        if self._sample is None:
+            return chosen
+        number, rng = self._sample
+        seen = self.counts[labels[chosen]]
+        chosen[chosen] = rng.random(seen.size) * seen < number
         self.sampled_counts = _added(
             self.sampled_counts, labels[chosen], self.counts.size
         )
