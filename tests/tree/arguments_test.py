@@ -15,6 +15,13 @@ NESTED_CYCLE = [0]
 NESTED_CYCLE.append([1, NESTED_CYCLE])
 
 
+class Sparse:
+    """What tells a matrix of SciPy."""
+
+    shape = 1, 3
+    tocsr = None
+
+
 def parents_and_classes(parents, classes):
     return Tree.from_parents(parents, classes=classes)
 
@@ -105,6 +112,7 @@ REFUSED = {
         (1, "branching is 1"),
     ],
     Tree.from_parents: [
+        (Sparse(), "give the parent of each node"),
         ([], "parents is empty"),
         ([-1], "node 0 is the root and has no"),
         ([[0]], "must have rank 1"),
@@ -132,6 +140,7 @@ REFUSED = {
         ([-1, 0, 0, 0], [-1, 1, 0, 1], "node 1 and node 3 both have class 1"),
     ],
     Tree.from_paths: [
+        (Sparse(), "give a list of keys for each class"),
         ([], "paths is empty"),
         ([("a",), ()], "class 1 is empty"),
         (["a/b"], "class 0 must be a tuple"),

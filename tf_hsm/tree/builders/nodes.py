@@ -14,6 +14,7 @@ _NODE_BYTES = 75  # The most that a node of a large tree takes, by tracemalloc.
 def from_parents(parents, classes, names):
     """Returns the arguments of `Tree` for `Tree.from_parents`."""
     labels = None
+    _checks.refuse_sparse("parents", parents, "the parent of each node")
     if is_labeled(parents):
         parents, classes, names, labels = number_nodes(parents, classes, names)
     check_array_fits("parents", parents, _NODE_BYTES)

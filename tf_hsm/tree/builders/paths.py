@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Set
 
 import numpy as np
 
+from tf_hsm import _checks
 from tf_hsm.tree.builders.kind import Kind
 from tf_hsm.tree.builders.nodes import from_parents
 from tf_hsm.tree.class_files import read_paths
@@ -64,6 +65,7 @@ def from_paths(paths):
 
 def _check_paths(paths):
     """Returns an iterable of paths; rows of an array end where padding is."""
+    _checks.refuse_sparse("paths", paths, "a list of keys for each class")
     if getattr(paths, "ndim", None) == 2:
         is_masked = np.ma.getmaskarray(paths)
         rows = np.ma.getdata(paths) if is_masked.any() else np.asarray(paths)
