@@ -32,6 +32,9 @@ class SampledHead(TreeHead):
         inputs = arguments.floats(batch.inputs, dtype)
         width = self.weights.shape[1]
         labels = batch.labels
+        inputs = arguments.flat_inputs(
+            inputs, width, tf.shape(labels), "labels"
+        )
         flat = tf.reshape(tf.cast(labels, tf.int64), [-1])
         counted = arguments.counted(flat, batch.ignored)
         kept = tf.where(
@@ -39,7 +42,7 @@ class SampledHead(TreeHead):
         )
         losses = self._sampled_losses(
             tf.gather_nd(flat, kept),
-            tf.gather_nd(tf.reshape(inputs, [-1, width]), kept),
+            tf.gather_nd(inputs, kept),
             arguments.accumulator(dtype),
             batch.penalties,
         )

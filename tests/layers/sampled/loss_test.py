@@ -191,3 +191,16 @@ def test_wrong_inputs():
     assert head.step.numpy() == 0
     losses = sampled_losses(head, inputs * np.nan, labels)
     assert np.all(np.isnan(losses))
+
+
+@pytest.mark.parametrize("count", [BATCH - 1, BATCH + 1])
+def test_as_many_labels_as_inputs(count):
+    """Where a graph knows neither number."""
+    head, (inputs, labels) = make(), make_data()
+    unknown = tf.TensorSpec([None, WIDTH]), tf.TensorSpec([None], tf.int64)
+    losses = tf.function(
+        lambda x, y: sampled_losses(head, x, y), input_signature=unknown
+    )
+    assert losses(inputs, labels.astype(np.int64)).shape == [BATCH]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the shape of"):
+        losses(inputs, np.resize(labels, count).astype(np.int64))
