@@ -32,8 +32,9 @@ _OF_A_CLASS = 256  # labels whose contexts count
 _MAX_PAIRS = 1 << 19  # for the choice of a shape
 _CLASS_BYTES = 88 + 8 * _WIDTH
 # What is worth as much as a nat of the expected loss: see `from_data`.
-_NATS_PER_LEVEL = 0.2  # for ten examples of each class
-_NATS_PER_LOG_TIME, _OF_LONG_TRAINING = 0.1, 0.01
+# For a level, with ten examples of each class, and for the log of the time; by
+# whether training is long.
+_NATS = {False: (0.2, 0.1), True: (0.3, 0.01)}
 _BATCH, _VECTOR_WIDTH = 1024, 512  # for the time
 
 
@@ -75,8 +76,9 @@ def from_data(
     sample = pairs.sampled(_MAX_PAIRS, rng), reader.sampled_counts
     del pairs
     report("choosing a shape")
-    per_log_time = _OF_LONG_TRAINING if long_training else _NATS_PER_LOG_TIME
-    size = _best_root_leaves(counts, points, sample, per_log_time, seed, report)
+    size = _best_root_leaves(
+        counts, points, sample, _NATS[bool(long_training)], seed, report
+    )
     order = by_frequency(counts)
     rest = np.sort(order[size:])
     below = _below(counts.size, rest.size)
@@ -85,10 +87,11 @@ def from_data(
     return with_names(arrays, names, counts)
 
 
-def _best_root_leaves(counts, points, sample, per_log_time, seed, report):
+def _best_root_leaves(counts, points, sample, nats, seed, report):
     """Returns how many classes are leaves of the root's group at least cost.
 
-    `sample` has pairs, and how often each class occurs among them.
+    `sample` has pairs, and how often each class occurs among them; `nats` are
+    the costs of a level and of a log of the time.
     """
     # Clusters of all classes, with which each number is tried.
     arrays = arranged(points, _below(counts.size), seed, _FIRST_ROUNDS, report)
@@ -98,7 +101,8 @@ def _best_root_leaves(counts, points, sample, per_log_time, seed, report):
     report("trying numbers of classes in the root's group")
     costs = leave_one_out_losses(nodes, *sample, order, sizes)
     per_class = max(counts.sum() / counts.size, 1)
-    per_level = _NATS_PER_LEVEL * math.log10(per_class)
+    per_level, per_log_time = nats
+    per_level *= math.log10(per_class)
     depths = np.count_nonzero(nodes >= 0, axis=1)
     # The time is found for classes that are in any cluster.
     ranked_counts = counts[order]
