@@ -376,3 +376,18 @@ def test_large_ids():
     labels = np.arange(600) % 300
     tree = tree_of(labels, labels + 2**32 - 600, num_classes=None)
     assert tree.num_classes == 300
+
+
+def test_data_made_by_the_seed_of_the_tree(monkeypatch):
+    """The sample of the examples does not depend on the labels."""
+    found, best = [], builder._best_root_leaves
+
+    def recorded(counts, points, sample, *options):
+        found.append(sample[1])
+        return best(counts, points, sample, *options)
+
+    monkeypatch.setattr(builder, "_best_root_leaves", recorded)
+    numbers = np.random.default_rng(0).random(1_000_000)
+    labels = (N**numbers).astype(int) - 1
+    tree = tree_of(labels, labels % CLUSTERS)
+    assert (found[0] >= np.minimum(tree.counts, 180)).all()

@@ -56,7 +56,9 @@ def from_data(
         check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
     seed = _checks.check_int("seed", seed, 0)
     report = progress("from_data", verbose)
-    rng = np.random.default_rng(seed)
+    # Not the numbers by which somebody has made the data, with the same seed.
+    (of_sample,) = np.random.SeedSequence(seed).spawn(1)
+    rng = np.random.default_rng(of_sample)
     reader = Reader(
         num_classes, ordered, report, several_labels, (_OF_A_CLASS, rng)
     )
