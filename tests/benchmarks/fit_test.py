@@ -86,7 +86,7 @@ def test_answers_are_those_of_the_trained_model(name, is_bag):
     keras.utils.set_random_seed(0)
     contexts, hidden = training.body(task, 8)
     head = heads.layer(name, task, seed=0)
-    candidate = heads.attach(head, contexts, hidden, 0.1)
+    candidate = heads.attach(name, head, contexts, hidden, 0.1)
     x, y = task.contexts + 1, task.labels
     # Graphs take longer to make than these steps.
     candidate.model.run_eagerly = candidate.answers.run_eagerly = True
