@@ -3,7 +3,8 @@
 import json
 import multiprocessing
 import os
-import socket
+
+from examples.distributed import servers
 
 _WARM_UP = 3  # The first steps make graphs, and open connections.
 _TIMEOUT = 300  # seconds
@@ -18,7 +19,7 @@ def measure(sizes, count, repetitions):
     """
     from benchmarks.distribute import network
 
-    addresses = [f"127.0.0.1:{_free_port()}" for _ in range(count)]
+    addresses = [f"127.0.0.1:{port}" for port in servers.free_ports(count)]
     spawn = multiprocessing.get_context("spawn")
     barrier = spawn.Barrier(count + 1, timeout=_TIMEOUT)
     planned = spawn.Value("d")
@@ -94,9 +95,3 @@ def _step(head, inputs, labels):
         tape.watch(inputs)
         loss = head.loss(labels, head(inputs))
     return tape.gradient(loss, inputs)
-
-
-def _free_port():
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        return any_socket.getsockname()[1]

@@ -52,13 +52,18 @@ def misused(name, start, folder):
         # Where there is a folder, there cannot be a file.
         os.makedirs(f"{path}_parts/1.data-00000-of-00001")
     plain = tf.train.Checkpoint(head=head)
+
+    def save():
+        with distribute.workers_explained(strategy):
+            distribute.save(saved, path, strategy)
+
     errors += [
         error_of(head.save_own_variables, {}),
         error_of(saved.write, f"{folder}/mine"),
         error_of(plain.write, f"{folder}/plain"),
         error_of(head, inputs, labels),
         error_of(head.top_k, inputs, 3),
-        error_of(distribute.save, saved, path, strategy),
+        error_of(save),
     ]
     forked.send((losses, errors))
     with distribute.workers_explained(strategy):
@@ -192,6 +197,17 @@ def test_errors_of_other_reasons():
         distribute.workers_explained(mock.Mock()),
     ):
         raise tf.errors.UnavailableError(None, None, "disk")
+
+
+def test_an_error_where_no_worker_is_known():
+    """It is the one that is raised."""
+    cluster = tf.train.ClusterSpec({"worker": ["host1:1"]})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster)
+    with (
+        pytest.raises(KeyError, match="mine"),
+        distribute.workers_explained(mock.Mock(cluster_resolver=resolver)),
+    ):
+        raise KeyError("mine")
 
 
 def misshapen():

@@ -87,13 +87,14 @@ def _together(strategy, function, path):
     except Exception as caught:
         error = caught
     failed, _ = replicas.gathered(strategy, error is not None)
-    if error is not None:
-        raise error
-    if failed.any():
-        raise RuntimeError(
+    if error is None and failed.any():
+        error = RuntimeError(
             f"the worker of replica {failed.argmax()} could not write its part "
             f"of the checkpoint {path}; its error says why"
         )
+    if error is not None:
+        error.is_of_all_workers = True  # See `workers_explained`.
+        raise error
 
 
 def _write_slices(checkpoint, path):

@@ -21,8 +21,8 @@ _TOLD = re.compile(
     r"\w+ \d+ at \S+ (?:has ended|does not answer any more): its rows are gone"
     rf"|\w+ \d+ at \S+ has raised .*?{re.escape(_END)}"
 )
-# An error that all workers have, and that leaves them able to go on.
-_OF_ALL = re.compile(r"of replica \d+ is outside")
+# An error of a step that all workers have, and that lets them go on.
+_WRONG_LABEL = re.compile(r"of replica \d+ is outside")
 _LONGEST = 500  # of the text of an error that is told
 _LEADER_SILENT = "/tensorflow.CoordinationService/Heartbeat"
 
@@ -43,8 +43,9 @@ def workers_explained(strategy) -> Iterator[None]:
     when a worker ends, or misses its heartbeats for some seconds. The worker
     that notices it first tells the others, so that all of them name the worker
     that was lost first. A worker that leaves the block with another error tells
-    the others, too, which would wait for it. (A label that is no class is an
-    error on all workers, and they can go on.)
+    the others, too, which would wait for it. All workers have the error of a
+    label that is no class and of a failed `save`: these are not told, and the
+    workers can go on.
 
     Args:
       strategy: a `tf.distribute.MultiWorkerMirroredStrategy`.
@@ -60,8 +61,7 @@ def workers_explained(strategy) -> Iterator[None]:
     except tf.errors.OpError as error:
         text = _explain(error.message, resolver)
         if text is None:
-            if not _OF_ALL.search(error.message):
-                _tell_error(error, resolver)
+            _tell_error(error, resolver)
             raise
         if _TOLD.match(text):
             _tell_workers(text)
@@ -72,11 +72,15 @@ def workers_explained(strategy) -> Iterator[None]:
 
 
 def _tell_error(error, resolver):
-    """Tells the other workers an error of this one."""
-    if resolver is None:
+    """Tells the other workers an error of this one, if they lack it."""
+    is_of_all = getattr(error, "is_of_all_workers", False)
+    if resolver is None or is_of_all or _WRONG_LABEL.search(str(error)):
         return
     job, index = resolver.task_type, resolver.task_id
-    address = resolver.cluster_spec().task_address(job, index)
+    try:
+        address = resolver.cluster_spec().task_address(job, index)
+    except (TypeError, ValueError):
+        return  # The resolver does not know which worker this is.
     text = " ".join(f"{type(error).__name__}: {error}"[:_LONGEST].split())
     _tell_workers(f"{job} {index} at {address} has raised {text}{_END}")
 

@@ -56,7 +56,7 @@ def from_data(
         check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
     seed = _checks.check_int("seed", seed, 0)
     report = progress("from_data", verbose)
-    # Not the numbers by which somebody has made the data, with the same seed.
+    # Data may be made by the numbers of `default_rng(seed)`: these are others.
     (of_sample,) = np.random.SeedSequence(seed).spawn(1)
     rng = np.random.default_rng(of_sample)
     reader = Reader(
