@@ -9,8 +9,10 @@ import tensorflow as tf
 from tests.support import spread_heads as heads
 from tests.support.devices import CPUS
 from tests.support.training import assert_near
-from tf_hsm import distribute
+from tf_hsm import Tree, distribute
+from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.losses import HeadLoss
+from tf_hsm.optimizers import SGD, _sparse_update
 from tf_hsm.runtime.replicas import copies_of
 
 
@@ -81,6 +83,51 @@ def test_options(name, options):
     wanted = heads.train(one, name, steps=9)
     tolerance = 2e-2 if options is BFLOAT16 else 1e-13
     assert_near(heads.train(several, name, 4, steps=9), wanted, tolerance)
+
+
+@pytest.mark.parametrize(
+    "name, rule, count",
+    [
+        ("two_level", "lazy_adam", 4),
+        ("ternary", "sgd", 2),  # It gathers the touched rows of the top.
+        ("three", "rowwise_adagrad", 4),
+    ],
+)
+def test_bfloat16_weights(name, rule, count):
+    """As on one device but for the rounding, and the copies agree."""
+    one, several = heads.pair(name, rule, count, dtype="bfloat16")
+    wanted = heads.train(one, name, steps=9)
+    assert_near(heads.train(several, name, count, steps=9), wanted, 5e-2)
+    heads.assert_copies_agree(several)
+
+
+@pytest.mark.parametrize("batch", [1, None], ids=["gathered", "summed"])
+@pytest.mark.parametrize("by_op", [True, False])
+def test_small_bfloat16_steps_of_copies_are_not_lost(monkeypatch, batch, by_op):
+    """They are right in the mean, by the op for CPUs and by TensorFlow's."""
+    if not by_op:
+        monkeypatch.setattr(_sparse_update, "is_possible", lambda *_: False)
+    tree = Tree.balanced(64, 8)
+    with heads.scope_of(2):
+        head = HierarchicalSoftmax(
+            tree,
+            plan=distribute.plan(tree, 2, top=8, batch=batch),
+            devices="replicas",
+            optimizer=SGD(0.01),
+            dtype="bfloat16",
+        )
+        head.build([None, 40])
+    head.kernel.assign(tf.ones_like(head.kernel))
+    step = heads.runner(heads.step_of(head), 2)
+    labels = np.zeros(heads.BATCH, int)
+    inputs = np.ones((heads.BATCH, 40), "f4")
+    step(inputs, labels, np.full(heads.BATCH, 1 / heads.BATCH, "f4"))
+    heads.assert_copies_agree(head)
+    # Half of the distance from 1 to the number below is 0.002.
+    change = np.sort(head.kernel.numpy().astype("f8").mean(1) - 1)
+    exact = 0.01 * ((np.arange(8) == 7) - 1 / 8)
+    np.testing.assert_allclose(change, exact, atol=1e-3)
+    assert abs(change[:7].mean() - exact[0]) < 4e-4
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ RULES = {
 }
 
 
-def trained(name, devices, start, folder):
+def trained(name, dtype, devices, start, folder):
     """Trains in a worker with so many devices; saves what it has."""
     private.let_workers_have_cpus(devices)
-    head = heads.make_head(name, RULES[name], "workers", seed=1)
+    head = heads.make_head(name, RULES[name], "workers", seed=1, dtype=dtype)
     heads.load_start(head, start)
     results = heads.train(head, name, "workers")
     strategy = heads.strategy_of("workers")
@@ -38,9 +38,9 @@ def trained(name, devices, start, folder):
     return results, [[x.numpy() for x in copies_of(v)] for v in first]
 
 
-def restored(name, folder):
+def restored(name, dtype, folder):
     """Restores in a worker, and saves again."""
-    head = heads.make_head(name, RULES[name], "workers", seed=2)
+    head = heads.make_head(name, RULES[name], "workers", seed=2, dtype=dtype)
     checkpoint = distribute.checkpoint(head)
     path = tf.train.latest_checkpoint(folder)
     checkpoint.restore(path).assert_existing_objects_matched()
@@ -48,47 +48,51 @@ def restored(name, folder):
     distribute.save(checkpoint, f"{folder}/again", strategy, max_to_keep=2)
 
 
-def restored_here(name, path, count):
+def restored_here(name, dtype, path, count):
     """The state of a head in this process that restores a checkpoint."""
-    head = heads.make_head(name, RULES[name], count, seed=3)
+    head = heads.make_head(name, RULES[name], count, seed=3, dtype=dtype)
     distribute.checkpoint(head).restore(path).assert_consumed()
     return heads.state(head)
 
 
 @pytest.mark.parametrize(
-    "name, count, devices, others",
+    "name, count, devices, others, dtype",
     [
-        ("huffman", 2, 1, 3),
-        ("pinned", 4, 1, 2),
-        ("chain", 2, 2, 3),
-        ("three", 2, 1, 3),
-        ("three", 2, 2, 0),
+        ("huffman", 2, 1, 3, "float64"),
+        ("pinned", 4, 1, 2, "float64"),
+        ("chain", 2, 2, 3, "float64"),
+        ("chain", 2, 1, 3, "bfloat16"),
+        ("three", 2, 1, 3, "float64"),
+        ("three", 2, 2, 0, "float64"),
     ],
 )
-def test_as_on_one_device(name, count, devices, others, tmp_path):
+def test_as_on_one_device(name, count, devices, others, dtype, tmp_path):
     """Losses, gradients, weights and slots; a worker may have no example.
 
     A checkpoint has the same bits on other workers, replicas and one device.
     """
-    one = heads.make_head(name, RULES[name])
+    tolerance = 1e-12 if dtype == "float64" else 0.1
+    one = heads.make_head(name, RULES[name], dtype=dtype)
     start = heads.start_for_workers(one, tmp_path / "one")
     wanted, _ = heads.train(one, name)
-    found = workers.run(trained, count, name, devices, start, str(tmp_path))
+    found = workers.run(
+        trained, count, name, dtype, devices, start, str(tmp_path)
+    )
     results, firsts = zip(*found, strict=True)
     joined = [
         [np.concatenate(values) for values in zip(*of_step, strict=True)]
         for of_step in zip(*results, strict=True)
     ]
-    assert_near(joined, wanted, 1e-12)
+    assert_near(joined, wanted, tolerance)
     # The copies of the first part have the same bits.
     for copies in zip(*firsts, strict=True):
         bits = [copy for of_worker in copies for copy in of_worker]
         assert_same(bits, bits[:1] * count * devices)
-    of_one = restored_here(name, tmp_path / "last", 1)
-    assert_near(of_one, heads.state(one), 1e-12)
-    assert_same(restored_here(name, tmp_path / "last", 4), of_one)
+    of_one = restored_here(name, dtype, tmp_path / "last", 1)
+    assert_near(of_one, heads.state(one), tolerance)
+    assert_same(restored_here(name, dtype, tmp_path / "last", 4), of_one)
     assert not list(tmp_path.glob("*_parts"))
     if others:
-        workers.run(restored, others, name, str(tmp_path))
-        assert_same(restored_here(name, tmp_path / "again", 1), of_one)
+        workers.run(restored, others, name, dtype, str(tmp_path))
+        assert_same(restored_here(name, dtype, tmp_path / "again", 1), of_one)
         assert not list(tmp_path.glob("first.*"))

@@ -182,7 +182,7 @@ class HeadOfParts:
             rows,
             self.touched_of_first(replicas.count()),
             width,
-            self.dtype.size,
+            arguments.accumulator(self.dtype).size,
             replicas.count(),
         )
         return step.losses_on_copies(

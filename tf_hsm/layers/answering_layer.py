@@ -133,9 +133,10 @@ class AnsweringLayer(private_saving.PartlyInSavedModels, keras.layers.Layer):
         width = self._width_of(inputs_shape)
         self._row_order.check()
         self.hidden_width = width
-        self._head = self._make_head(width)
-        self.in_place.make_anchor(self)
-        self.in_place.build(self)
+        with private_tensorflow.bfloat16_copies():
+            self._head = self._make_head(width)
+            self.in_place.make_anchor(self)
+            self.in_place.build(self)
 
     def _width_of(self, inputs_shape):
         """Returns the width of the rows for inputs of a shape."""

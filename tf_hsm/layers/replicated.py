@@ -39,14 +39,12 @@ def check_replicas(layer, made_for):
 
     Raises:
       ValueError: the strategy has other replicas; the optimizer has one count
-        of steps for all replicas; or the rows have 16 bits.
+        of steps for all replicas; or the rows are float16.
     """
-    if layer.variable_dtype not in ("float32", "float64"):
+    if layer.variable_dtype == "float16":
         raise ValueError(
-            f"{layer.name}: weights over replicas must be float32 or float64, "
-            f"but are {layer.variable_dtype}, in which the steps of the top "
-            'would be lost; use the dtype "mixed_bfloat16" for inputs of 16 '
-            "bits"
+            f"{layer.name}: weights over replicas must be float32, float64 or "
+            "bfloat16, but are float16, in which small steps would be lost"
         )
     devices = devices_of_replicas()
     if made_for != devices:

@@ -10,7 +10,7 @@ from tf_hsm.ops.row_update import (
     variable_named,
 )
 from tf_hsm.optimizers import in_place_rules
-from tf_hsm.optimizers._unique_slices import sum_rows_over_replicas
+from tf_hsm.optimizers._unique_slices import sum_over_replicas
 from tf_hsm.runtime import (
     arguments,
     call,
@@ -18,9 +18,13 @@ from tf_hsm.runtime import (
     private_keras,
     replicas,
 )
+from tf_hsm.runtime.variables import variable_of
 
-# Rows of tables do not share the random bits of rows of trees: no head has as
-# many parts.
+# Variables do not share random bits. Each replica numbers its parts from a
+# multiple of `_PARTS`; no head has as many on one. Tables and the copies that
+# replicas have of some rows have numbers of their own.
+_PARTS = 1 << 16
+_FIRST_COPY = 1 << 29
 _FIRST_TABLE = 1 << 30
 
 
@@ -63,7 +67,9 @@ class GradientStep:
         self._begun = tf.identity(optimizer.iterations)
         # Whether another step came between the losses and their gradient.
         self._moved = None
-        self._num_parts = 0
+        replica = replicas.context()
+        of_replica = 0 if replica is None else replicas.number(replica)
+        self._num_parts = of_replica * _PARTS
         self._has_copies = False
 
     def losses(self, weights, biases, inputs, forward):
@@ -126,6 +132,10 @@ class GradientStep:
           sums_all_rows: whether to sum all rows, or to gather touched ones.
         """
         self._has_copies, rows = True, variables
+        seeds = [
+            self._rounding_seed(_FIRST_COPY + i, v.dtype)
+            for i, v in enumerate(map(variable_of, rows))
+        ]
 
         @tf.custom_gradient
         def losses(before, inputs, anchor):
@@ -145,10 +155,9 @@ class GradientStep:
                     private_keras.no_autocast(),
                     tf.control_dependencies([loss_grads]),
                 ):
-                    if sums_all_rows:
-                        slopes = sum_rows_over_replicas(
-                            replicas.context(), slopes
-                        )
+                    slopes = sum_over_replicas(
+                        replicas.context(), slopes, sums_all_rows, seeds
+                    )
                     self._optimizer.apply(slopes, rows)
                 if self._scale is not None:
                     dx *= tf.cast(self._scale, dx.dtype)
@@ -184,11 +193,9 @@ class GradientStep:
                 "optimizer of the layer"
             )
 
-        seed = None
-        if rounds_at_random(self._stochastic_rounding, variable.dtype):
-            number = _FIRST_TABLE + self._num_parts
-            self._num_parts += 1
-            seed = seed_of_step(self._seed + (number << 32), self._begun)
+        number = _FIRST_TABLE + self._num_parts
+        self._num_parts += 1
+        seed = self._rounding_seed(number, variable.dtype)
 
         @tf.custom_gradient
         def gathered(anchor):
@@ -227,6 +234,15 @@ class GradientStep:
             return tf.identity(losses), count
 
         return identity(losses)
+
+    def _rounding_seed(self, number, dtype):
+        """The seed of a variable's rounding at random, or None for no such.
+
+        The copies of all replicas have the same.
+        """
+        if not rounds_at_random(self._stochastic_rounding, dtype):
+            return None
+        return seed_of_step(self._seed + (number << 32), self._begun)
 
     def unscaled(self, grads):
         """Returns gradients of a scaled total as gradients of the total."""

@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.optimizers import _sparse_update
+from tf_hsm.optimizers._rounding import round_at_random
 from tf_hsm.optimizers._unique_slices import (
     SummedSlices,
     UniqueSlices,
@@ -244,7 +245,9 @@ class RowOptimizer(private_optimizer.ApplySteps):
         constraint = own.constraint
         with row_parts.beside(own):
             variable = variable_of(variable)
-            if isinstance(gradient, tf.IndexedSlices):
+            if isinstance(gradient, tf.IndexedSlices) and not self._is_summed(
+                gradient
+            ):
                 gradient = gradients.without_stand_ins(gradient)
             self._update(gradient, variable, learning_rate)
             if constraint is None or not isinstance(gradient, tf.IndexedSlices):
@@ -259,6 +262,7 @@ class RowOptimizer(private_optimizer.ApplySteps):
             private_optimizer.has_decay(self, variable)
         )
         rows = None
+        seed = gradient.seed if self._is_summed(gradient) else None
         if isinstance(gradient, tf.IndexedSlices):
             rule = self._rule(tf.cast(learning_rate, dtype))
             slots = [variable_of(s) for s in self.slots(variable)]
@@ -267,7 +271,9 @@ class RowOptimizer(private_optimizer.ApplySteps):
                 if decays:
                     decay = tf.cast(learning_rate, dtype) * self.weight_decay
                     rule = rule._replace(decay=decay)
-                _sparse_update.update(variable, slots, gradient, rule, decays)
+                _sparse_update.update(
+                    variable, slots, gradient, rule, decays, seed
+                )
                 return
             # Those of several replicas were put together since `apply`.
             gradient = sum_repeated(gradient)
@@ -291,7 +297,10 @@ class RowOptimizer(private_optimizer.ApplySteps):
         value = tf.cast(_read(variable, rows), dtype)
         if decays:
             value -= value * self.weight_decay * rate
-        self.assign(variable, _rows_of(value - change, rows))
+        value -= change
+        if seed is not None:
+            value = round_at_random(value, seed)
+        self.assign(variable, _rows_of(value, rows))
 
 
 @functools.lru_cache(maxsize=128)

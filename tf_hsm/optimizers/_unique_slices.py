@@ -26,22 +26,54 @@ class SummedSlices(UniqueSlices):
     """The rows of a gradient, summed over all replicas: alike on each.
 
     Optimizers that layers take in place have them, which do not clip.
+
+    Args:
+      values: `[U, ...]`, as the other arguments those of `tf.IndexedSlices`.
+      indices: `[U]`.
+      dense_shape: of the variable.
+      seed: a scalar int64, by which the step rounds weights at random, alike on
+        all replicas; None to round to nearest.
     """
 
+    def __init__(self, values, indices, dense_shape, seed=None):
+        super().__init__(values, indices, dense_shape)
+        self.seed = seed
 
-def sum_rows_over_replicas(replica, slices):
-    """Sums gradients of the same rows over the replicas, as dense tensors.
+
+def sum_over_replicas(replica, slices, sums_all_rows, seeds):
+    """Sums gradients of the same rows over the replicas.
 
     Args:
       replica: the replica's context.
       slices: a list of `tf.IndexedSlices` with the same indices `[U]`, of
         variables with the same number of rows.
+      sums_all_rows: whether to sum all rows, or to gather those that are there.
+      seeds: a seed or None for each of the slices, see `SummedSlices`.
 
     Returns:
       A list of `SummedSlices` with the rows that any replica has.
     """
-    marked = gradients.mark_stand_ins(slices[0])
-    rows, size = marked.indices, slices[0].dense_shape[0]
+    slices = [gradients.mark_stand_ins(of_rows) for of_rows in slices]
+    if sums_all_rows:
+        sums = _sums_of_all_rows(replica, slices)
+    else:
+        widened = [
+            tf.IndexedSlices(widen(g.values), g.indices, g.dense_shape)
+            for g in slices
+        ]
+        sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, widened)
+        sums = [
+            sum_repeated(gradients.without_stand_ins(total)) for total in sums
+        ]
+    return [
+        SummedSlices(total.values, total.indices, total.dense_shape, seed)
+        for total, seed in zip(sums, seeds, strict=True)
+    ]
+
+
+def _sums_of_all_rows(replica, slices):
+    """The sums as tensors of all rows travel, which have one shape."""
+    rows, size = slices[0].indices, slices[0].dense_shape[0]
     values = [widen(of_rows.values) for of_rows in slices]
     values.append(tf.ones_like(rows, values[0].dtype))
     # Row -1 stands for none, and is dropped.
@@ -50,7 +82,7 @@ def sum_rows_over_replicas(replica, slices):
     touched = tf.reshape(tf.where(counts > 0), [-1])
     touched = tf.cast(touched, rows.dtype)
     return [
-        SummedSlices(tf.gather(total, touched), touched, of_rows.dense_shape)
+        UniqueSlices(tf.gather(total, touched), touched, of_rows.dense_shape)
         for total, of_rows in zip(sums, slices, strict=True)
     ]
 

@@ -10,7 +10,10 @@ import tensorflow as tf
 from tensorflow.core.framework import device_attributes_pb2, op_def_pb2
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import pywrap_tf_session
-from tensorflow.python.distribute import sharded_variable
+from tensorflow.python.distribute import (
+    collective_all_reduce_strategy,
+    sharded_variable,
+)
 from tensorflow.python.eager import context, forwardprop_util, record, tape
 from tensorflow.python.framework import (
     _pywrap_python_op_gen,
@@ -205,6 +208,45 @@ def all_to_all(strategy, device, values):
             communication_hint=launcher._options.implementation.value,
             timeout_seconds=launcher._options.timeout_seconds,
         )
+
+
+@contextlib.contextmanager
+def bfloat16_copies():
+    """A scope in which the workers of a strategy can make bfloat16 variables.
+
+    One worker sends the others the initial values, by an op that takes no
+    bfloat16. In the scope their bits travel as float16.
+    """
+    extended = tf.distribute.get_strategy().extended
+    if not isinstance(
+        extended, collective_all_reduce_strategy.CollectiveAllReduceExtended
+    ):
+        yield
+        return
+    make = extended._get_variable_creator_initial_value
+
+    def by_bits(replica_id, device, primary_var, **kwargs):
+        def make_as(**changed):
+            return make(replica_id, device, primary_var, **kwargs | changed)
+
+        dtype = kwargs.get("dtype")
+        if replica_id or dtype is None or tf.as_dtype(dtype) != tf.bfloat16:
+            return make_as()
+
+        def bits():
+            value = kwargs["initial_value"]
+            value = value() if callable(value) else value
+            value = tf.convert_to_tensor(value, tf.bfloat16)
+            return tf.bitcast(value, tf.float16)
+
+        sent = make_as(initial_value=bits, dtype=tf.float16)
+        return lambda: tf.bitcast(sent(), tf.bfloat16)
+
+    extended._get_variable_creator_initial_value = by_bits
+    try:
+        yield
+    finally:
+        del extended._get_variable_creator_initial_value
 
 
 def _launcher(strategy, device):
