@@ -69,14 +69,16 @@ def _servers(sizes):
 
 
 def _workers(sizes):
-    for count in _WORKERS.value:
-        result = network.run(
-            "distribute.on_workers",
-            sizes=sizes,
-            count=count,
-            repetitions=_REPETITIONS.value,
-        )
-        yield {"workers": count, **result}
+    for labels in _LABELS.value:
+        for count in _WORKERS.value:
+            result = network.run(
+                "distribute.on_workers",
+                sizes=sizes,
+                kind=labels,
+                count=count,
+                repetitions=_REPETITIONS.value,
+            )
+            yield {"labels": labels, "workers": count, **result}
 
 
 def _plans(sizes):

@@ -10,12 +10,19 @@ _WARM_UP = 3  # The first steps make graphs, and open connections.
 _TIMEOUT = 300  # seconds
 
 
-def measure(sizes, count, repetitions):
+def measure(sizes, kind, count, repetitions):
     """Makes steps on `count` workers of this machine.
+
+    Args:
+      sizes: the `Sizes`.
+      kind: how labels are drawn, of `steps.LABELS`.
+      count: the number of workers.
+      repetitions: the number of steps.
 
     Returns:
       "bytes", which all workers send in a step, with all headers; and
-      "planned_bytes", which the plan expects.
+      "planned_bytes", which the plan expects, with as many examples for the
+      shards of other workers as there are.
     """
     from benchmarks.distribute import network
 
@@ -26,7 +33,7 @@ def measure(sizes, count, repetitions):
     workers = [
         spawn.Process(
             target=_train,
-            args=(i, addresses, sizes, repetitions, barrier, planned),
+            args=(i, addresses, sizes, kind, repetitions, barrier, planned),
             daemon=True,
         )
         for i in range(count)
@@ -46,7 +53,7 @@ def measure(sizes, count, repetitions):
     }
 
 
-def _train(index, addresses, sizes, repetitions, barrier, planned):
+def _train(index, addresses, sizes, kind, repetitions, barrier, planned):
     """Makes the steps of a worker, between the barriers."""
     os.environ["TF_CONFIG"] = json.dumps(
         {
@@ -63,13 +70,17 @@ def _train(index, addresses, sizes, repetitions, barrier, planned):
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     sizes, count = steps.Sizes(*sizes), len(addresses)
+    tree = sizes.tree
     plan = distribute.plan(
-        sizes.tree, replicas=count, batch=sizes.batch, width=sizes.width
+        tree,
+        replicas=count,
+        batch=sizes.batch,
+        width=sizes.width,
+        counts=steps.counts_of(kind, tree),
     )
-    planned.value = plan.cost.wire_bytes
     with strategy.scope():
         head = HierarchicalSoftmax(
-            sizes.tree,
+            tree,
             devices="replicas",
             plan=plan,
             optimizer="rowwise_adagrad",
@@ -81,11 +92,29 @@ def _train(index, addresses, sizes, repetitions, barrier, planned):
     rng = np.random.default_rng(index)
     size = sizes.batch // count
     inputs = tf.constant(rng.normal(size=(size, sizes.width)), tf.float32)
-    for done in range(_WARM_UP + repetitions + 1):
+    number = _WARM_UP + repetitions + 1
+    labels = steps.draw_labels(kind, plan, number, size * count)
+    labels = labels.reshape(number, count, size)
+    planned.value = _planned_bytes(plan, labels)
+    for done, of_step in enumerate(labels[:, index]):
         if done in (_WARM_UP, _WARM_UP + repetitions):
             barrier.wait()
             barrier.wait()
-        step(inputs, tf.constant(rng.integers(sizes.classes, size=size)))
+        step(inputs, tf.constant(of_step))
+
+
+def _planned_bytes(plan, labels):
+    """The bytes of a step with labels `[steps, workers, n]`, in the mean."""
+    import numpy as np
+
+    from benchmarks.distribute import steps
+
+    number, count, size = labels.shape
+    shards = steps.shards_of(plan, labels)
+    leave = (shards != np.arange(count)[:, np.newaxis]).sum() / number
+    planned = size * (count - 1)
+    cost = plan.cost
+    return cost.wire_bytes + (leave - planned) * cost.wire_bytes_per_example
 
 
 def _step(head, inputs, labels):

@@ -6,6 +6,7 @@ _LABELS = {
     "uniform": "uniform",
     "zipf": "zipf, counts known",
     "one_shard": "all on one device",
+    "shard_of_next": "a worker's all on the next",
 }
 
 
@@ -61,7 +62,8 @@ def _servers(entry):
 def _workers(entry):
     others = ", with what other programs sent" * entry["shared_network"]
     return (
-        f"workers: {entry['workers']}: {entry['bytes']:,.0f} bytes a step, x "
+        f"workers: {entry['workers']}, labels: {_LABELS[entry['labels']]}: "
+        f"{entry['bytes']:,.0f} bytes a step, x "
         f"{entry['bytes'] / entry['planned_bytes']:.3f} the "
         f"{entry['planned_bytes']:,.0f} of the plan{others}"
     )

@@ -9,8 +9,9 @@ import tf_hsm
 from benchmarks.common import workloads
 
 # How labels are drawn: of all classes evenly; by zipf, where the plan knows
-# the counts; evenly of the classes of the first device of the most devices.
-LABELS = ("uniform", "zipf", "one_shard")
+# the counts; evenly of the classes of the first device of the most devices; or
+# for each part of a batch of the classes of another device, for workers alone.
+LABELS = ("uniform", "zipf", "one_shard", "shard_of_next")
 
 
 class Sizes(NamedTuple):
@@ -71,9 +72,18 @@ def draw_labels(kind, plan, number, batch):
     shape = (number, batch)
     if kind == "uniform":
         return rng.integers(plan.tree.num_classes, size=shape)
-    if kind == "one_shard":
-        places = rng.integers(plan.shards[0].num_classes, size=shape)
-        return plan.layout.place_classes[plan.shards[0].first_place + places]
+    if kind in ("one_shard", "shard_of_next"):
+        shards = plan.shards[:1]
+        if kind == "shard_of_next":
+            shards = [*plan.shards[1:], *shards]
+        of_examples = np.arange(batch) * len(shards) // batch
+        first, count = (
+            np.array([getattr(shard, name) for shard in shards])[of_examples]
+            for name in ("first_place", "num_classes")
+        )
+        return plan.layout.place_classes[
+            first + rng.integers(count, size=shape)
+        ]
     return workloads.draw_zipf(rng, plan.tree.num_classes, shape)
 
 
@@ -83,11 +93,15 @@ def units_of(plan, labels):
     return np.searchsorted(plan.layout.unit_places[1:], places, side="right")
 
 
-def fullest(plan, labels):
-    """The share of a batch that the fullest shard gets, in the mean."""
-    shards = np.searchsorted(
+def shards_of(plan, labels):
+    """The number of the shard of each label."""
+    return np.searchsorted(
         plan.layout.first_units[1:], units_of(plan, labels), side="right"
     )
-    number = len(plan.devices)
+
+
+def fullest(plan, labels):
+    """The share of a batch that the fullest shard gets, in the mean."""
+    shards, number = shards_of(plan, labels), len(plan.devices)
     shares = [np.bincount(row, minlength=number).max() for row in shards]
     return float(np.mean(shares)) / labels.shape[1]

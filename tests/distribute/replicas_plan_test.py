@@ -142,3 +142,34 @@ def test_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             plan(tree, **arguments)
+
+
+@pytest.mark.parametrize(
+    "count, batch, zipf", [(4, 1024, False), (8, 1024, True), (64, 500, False)]
+)
+def test_padding(count, batch, zipf):
+    """The largest message between processes, beside draws of labels."""
+    tree = Tree.two_level(10_000)
+    counts = 1 / np.arange(1.0, 10_001) if zipf else None
+    planned = plan(tree, replicas=count, batch=batch, counts=counts)
+    shares = [shard.examples_share for shard in planned.cost.shards]
+    rng, size = np.random.default_rng(0), batch / count
+    drawn = rng.poisson(np.multiply(size, shares), (2000, count, count))
+    largest = drawn.max((1, 2)).mean() * count / size / sum(shares)
+    assert planned.cost.padding == pytest.approx(largest, rel=0.02)
+    assert f"x {planned.cost.padding:.2f} padded" in str(
+        plan(tree, replicas=count, batch=batch, counts=counts, width=8)
+    )
+
+
+def test_no_padding():
+    """Where nothing is sent, or nobody says how much."""
+    tree = Tree.two_level(100)
+    for options in (
+        {"replicas": 1, "batch": 8},
+        {"replicas": 4},
+        {"devices": 4, "batch": 8},
+    ):
+        assert plan(tree, **options).cost.padding is None
+    flat = plan(Tree.balanced(100, 100), replicas=4, batch=8)
+    assert flat.cost.padding is None

@@ -92,6 +92,9 @@ class PlanCost:
         slowest; at most, as the step may touch fewer rows.
       remarks: sentences that say what is not even, and why; and whether the
         top takes longer than the slowest shard.
+      padding: how many times `wire_bytes_per_example` an example takes between
+        processes, which pad all messages of a step to the largest: the mean.
+        None where no replica sends examples to another.
       step: the `Step`.
     """
 
@@ -107,6 +110,7 @@ class PlanCost:
     milliseconds: float | None
     worst_milliseconds: float | None
     remarks: tuple[str, ...]
+    padding: float | None
     step: Step
 
 
@@ -129,6 +133,9 @@ def plan_cost(plan):
         costs["largest_by_chance"] = _over_mean(means, largest)
         if step.width is not None:
             costs.update(_step_costs(plan, top, shards, below))
+        shares = np.array([shard.examples_share for shard in shards])
+        if step.on_replicas and len(shards) > 1 and below > 0:
+            costs["padding"] = _padding(step.batch / len(shards), shares)
     costs.update(
         shards=shards,
         top=top,
@@ -178,6 +185,24 @@ def _step_costs(plan, top, shards, below):
         + worst
         + max(_worst_milliseconds(step, s) for s in shards),
     }
+
+
+def _padding(examples, shares):
+    """The mean of the largest message of a step, over the mean message.
+
+    Args:
+      examples: how many each replica has.
+      shares: `[W]`, the share of them that each replica is sent.
+    """
+    means = examples * shares[shares > 0, np.newaxis]
+    most = means.max()
+    numbers = np.arange(np.ceil(most + 9 * np.sqrt(most) + 20))
+    # By Poisson's law, and as if the W messages to each were independent.
+    logs = np.cumsum(np.log(np.maximum(numbers, 1)))
+    laws = np.exp(numbers * np.log(means) - means - logs)
+    none_is_above = np.prod(np.cumsum(laws, 1), 0) ** shares.size
+    largest = np.sum(1 - none_is_above)
+    return float(largest * shares.size / means.sum())
 
 
 def _worst_milliseconds(step, shard):

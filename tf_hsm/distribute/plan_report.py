@@ -56,6 +56,8 @@ def _of_shards(cost):
         gradients, what = "", "h, dx, label, its weight, loss"
         if step.on_replicas:
             what += ", its gradient"
+            if cost.padding is not None:
+                what += f"; x {cost.padding:.2f} padded, between processes"
             gradients = (
                 f"; each replica sends {of_bytes(cost.top.sent_bytes)} "
                 "for the gradients of the top"
