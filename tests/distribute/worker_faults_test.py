@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import forked, workers
+from tests.support import forked, private, workers
 from tests.support import spread_heads as heads
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
@@ -240,3 +240,38 @@ def test_an_error_of_one_worker():
         for worker, name in zip(started, names, strict=True):
             with pytest.raises(AssertionError, match=f"{name}.*{sentence}"):
                 worker.result()
+
+
+def failing_on_one_device():
+    """A worker of two devices; on one, the step fails after an exchange."""
+    private.let_workers_have_cpus(2)
+    strategy = heads.strategy_of("workers")
+    head = heads.make_head("huffman", "lazy_adam", "workers")
+    is_last = tf.Variable(False)
+
+    def step(inputs, labels, weights):
+        losses, dx = heads.step_of(head)(inputs, labels, weights)
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        fails = is_last & tf.equal(replica, 3)
+        with tf.control_dependencies([losses]):
+            checked = tf.debugging.Assert(~fails, ["the replica 3 fails"])
+        with tf.control_dependencies([checked]):
+            return tf.identity(losses), dx
+
+    run = heads.runner(step, "workers")
+    batch = next(heads.batches("huffman"))
+    with distribute.workers_explained(strategy):
+        run(*batch)
+        is_last.assign(True)
+        while True:
+            run(*batch)
+
+
+def test_an_error_of_one_device():
+    """It ends all workers, with its sentence."""
+    names = "LostWorkerError: worker 1 at ", "InvalidArgumentError"
+    with workers.started(failing_on_one_device, 2) as started:
+        for worker, name in zip(started, names, strict=True):
+            with pytest.raises(AssertionError, match=name) as raised:
+                worker.result()
+            assert "the replica 3 fails" in str(raised.value)
