@@ -210,9 +210,11 @@ void TwoMeans::Learn(int64_t num_left, uint32_t draw, bool improve) {
 // Finds about the principal direction of the rows, by power steps.
 void TwoMeans::FindPrincipal(uint32_t draw) {
   principal_.assign(stride_, 0);
-  for (int64_t k = 0; k < points_.width; ++k) {
+  for (int64_t k = 0; k < points_.width; k += 4) {
     const PhiloxBlock block = Random(draw, 0, static_cast<uint32_t>(k / 4));
-    principal_[k] = static_cast<float>(block.words[k % 4]) * 0x1p-31f - 1;
+    for (int64_t i = k; i < std::min(k + 4, points_.width); ++i) {
+      principal_[i] = static_cast<float>(block.words[i - k]) * 0x1p-31f - 1;
+    }
   }
   for (int step = 0; step < kPowerSteps; ++step) {
     block_.assign(stride_, 0);
