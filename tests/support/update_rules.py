@@ -59,8 +59,8 @@ OPTIMIZERS = {
     ),
     "lion": lambda rate=0.003: optimizers.Lion(rate, beta_1=0.8, beta_2=0.95),
 }
-# Those whose step in place GPUs have too.
-ON_GPUS = ["sgd", "adagrad", "rowwise_adagrad", "lazy_adam"]
+# Those whose step in place GPUs have too, as RMSprop without its options.
+ON_GPUS = ["sgd", "adagrad", "rowwise_adagrad", "lazy_adam", "lion"]
 
 
 def built(rule, variables, **options):
@@ -213,6 +213,8 @@ def stepped(
         shrinks = rate * optimizer.weight_decay * value
         change = change + shrinks
         change_error = change_error + 8 * u * abs(shrinks)
+        # Two numbers may be subtracted, one after the other.
+        change_error = change_error + u * abs(value) / 2
     new = value - change
     value_error = 2 * change_error + u * (abs(value) + abs(change))
     oracle.add_rounding(value_error, new, dtype, oracle.accumulator(dtype))

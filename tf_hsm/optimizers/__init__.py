@@ -35,7 +35,8 @@ SGD (without momentum), Adagrad, RowwiseAdagrad, RMSprop, LazyAdam (without
 `amsgrad`) and Lion can also make a step in place
 (`tf_hsm.hierarchical_softmax_train_step`), with `weight_decay` and without.
 Layers take them as "sgd", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam"
-and "lion" too. On GPUs, a step in place has no rules of RMSprop and Lion.
+and "lion" too. On GPUs, a step in place by RMSprop has no `momentum` and is not
+`centered`.
 """
 
 from tf_hsm.optimizers.adagrad import Adagrad

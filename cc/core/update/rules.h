@@ -30,18 +30,19 @@ namespace tf_hsm {
 // slots it has per number, and whether it has them per row instead.
 #define TF_HSM_UPDATE_RULES(X)                                       \
   TF_HSM_GPU_UPDATE_RULES(X)                                         \
-  X(kRmsprop, "rmsprop", 1, false)                                   \
   X(kRmspropMomentum, "rmsprop_momentum", 2, false)                  \
   X(kRmspropCentered, "rmsprop_centered", 2, false)                  \
-  X(kRmspropCenteredMomentum, "rmsprop_centered_momentum", 3, false) \
-  X(kLion, "lion", 1, false)
+  X(kRmspropCenteredMomentum, "rmsprop_centered_momentum", 3, false)
 
-// The first rules, which GPUs have too.
+// The first rules, which GPUs have too. Each is in all kernels that update
+// rows; one with more slots than Adam would take more of their registers.
 #define TF_HSM_GPU_UPDATE_RULES(X)               \
   X(kSgd, "sgd", 0, false)                       \
   X(kAdagrad, "adagrad", 1, false)               \
   X(kRowwiseAdagrad, "rowwise_adagrad", 1, true) \
-  X(kAdam, "adam", 2, false)
+  X(kAdam, "adam", 2, false)                     \
+  X(kRmsprop, "rmsprop", 1, false)               \
+  X(kLion, "lion", 1, false)
 
 #define TF_HSM_ENUMERATOR(rule, name, num_slots, per_row) rule,
 enum class UpdateRule { TF_HSM_UPDATE_RULES(TF_HSM_ENUMERATOR) };
@@ -73,7 +74,7 @@ constexpr const RuleTraits& TraitsOf(UpdateRule rule) {
 
 constexpr int NumSlots(UpdateRule rule) { return TraitsOf(rule).num_slots; }
 
-constexpr bool RunsOnGpus(UpdateRule rule) { return rule <= UpdateRule::kAdam; }
+constexpr bool RunsOnGpus(UpdateRule rule) { return rule <= UpdateRule::kLion; }
 
 constexpr bool IsCentered(UpdateRule rule) {
   return rule == UpdateRule::kRmspropCentered ||

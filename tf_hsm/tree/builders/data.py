@@ -119,7 +119,7 @@ def _best_root_leaves(counts, points, sample, nats, seed, report):
 
 def _sizes(num_classes):
     """The numbers of classes in the root's group that are tried."""
-    sizes = [0, *(1 << np.arange(4, 11)).tolist()]
+    sizes = [0, *(1 << np.arange(4, 12)).tolist()]
     return [size for size in sizes if 4 * size <= num_classes]
 
 
