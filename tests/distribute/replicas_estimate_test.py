@@ -149,27 +149,28 @@ def sent_to_tails(labels, count, size):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("count", [2, 4])
 def test_bytes_that_tails_send(monkeypatch, dtype, count):
     """The bytes of all tensors that replicas exchange in a step."""
     sent, _, labels = heads.sent_in_a_step(monkeypatch, "three", count, dtype)
-    size = np.dtype(dtype).itemsize
+    size = max(np.dtype(dtype).itemsize, 4)  # Products are made in float32.
     assert sent.sum() == sent_to_tails(labels, count, size) > 0
 
 
-def test_what_travels_to_tails():
+@pytest.mark.parametrize("dtype, size", [("bfloat16", 4), ("float64", 8)])
+def test_what_travels_to_tails(dtype, size):
     """As for labels that are drawn."""
-    layer = heads.make_head("three", "sgd", 2)
+    layer = heads.make_head("three", "sgd", 2, dtype=dtype)
     found = tf_hsm.estimate(
-        None, layer, dtype="float64", **OPTIONS | {"width": heads.WIDTH}
+        None, layer, dtype=dtype, **OPTIONS | {"width": heads.WIDTH}
     )
     probs = heads.TAIL_COUNTS / heads.TAIL_COUNTS.sum()
     labels = np.random.default_rng(0).choice(heads.N, size=BATCH, p=probs)
     wire = found.parts[-1]
     assert wire.kind == "network"
     sent = 2 * (wire.forward.bytes + wire.backward.bytes)
-    assert sent == pytest.approx(sent_to_tails(labels, 2, 8), rel=0.05)
+    assert sent == pytest.approx(sent_to_tails(labels, 2, size), rel=0.05)
 
 
 def test_tails_by_sizes_alone():

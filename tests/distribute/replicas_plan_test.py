@@ -16,7 +16,7 @@ from tf_hsm.tree import Tree
 WIDTH = 5
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("count", [2, 4])
 def test_bytes_that_a_head_sends(monkeypatch, dtype, count):
     """The bytes of all tensors that replicas exchange in a step."""

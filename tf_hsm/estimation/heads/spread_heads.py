@@ -237,10 +237,9 @@ class AdaptiveEstimate(SpreadEstimate):
             vectors.append((setting.tokens * share, narrow))
         parts += max(on_replicas, key=lambda x: sum(p.parameters for p in x))
         if replicas > 1:
-            # Products have the type of the variables, and labels 64 bits.
-            parts.append(
-                self._network_part(setting.dtype, _INT64, vectors, replicas)
-            )
+            # Products have 32 bits or that of the variables, labels have 64.
+            dtype = "float64" if setting.dtype == "float64" else "float32"
+            parts.append(self._network_part(dtype, _INT64, vectors, replicas))
         return parts
 
 
