@@ -297,9 +297,8 @@ stays the last one):
 loss_grads: `[...]`, the weight of each loss in what is minimized.
 hyperparameters: `[4]`: the learning rate (of adam, with the correction of its
   averages' bias), beta_1 (of rmsprop, the momentum), beta_2 (of rmsprop, rho),
-  epsilon. Or `[7]`, not on GPUs: then also what weights, biases and vectors lose
-  before the step as a share of themselves, the learning rate times a weight
-  decay.
+  epsilon. Or `[7]`: then also what weights, biases and vectors lose before the
+  step as a share of themselves, the learning rate times a weight decay.
 seed: scalar, of stochastic_rounding; another one for each step.
 weight_slots: variables of the rule: none for sgd, one for adagrad and lion, two
   for adam (mean and mean square), for rmsprop the mean square, then the momentum
@@ -309,7 +308,7 @@ bias_slots: the same for biases, `[rows]`.
 loss: `[...]`; 0 for an ignored label.
 input_grads: `[..., width]`, the gradient of that sum by the inputs; empty
   without with_gradients.
-rule: the rmsprop rules and lion are not on GPUs.
+rule: of the rmsprop rules, GPUs have the one without options.
 stochastic_rounding: of bfloat16 parameters; else to nearest even.
 )doc");
 

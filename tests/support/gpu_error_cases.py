@@ -99,9 +99,10 @@ def check_refusals(place):
         ),
         (unfit, "inputs", lambda: loss(*even[:2], [0, 0], *narrow)),
         (unfit, "inputs", lambda: loss(*even[:2], [0], *even[2:])),
+        # Where a graph is traced, TensorFlow compares the shapes first.
         (
             unfit,
-            "row_groups|are 1133 and 116",
+            "row_groups|must be equal",
             lambda: loss(*even[:2], [0, 0], *other),
         ),
     ]:

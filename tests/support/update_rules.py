@@ -59,13 +59,21 @@ OPTIMIZERS = {
     ),
     "lion": lambda rate=0.003: optimizers.Lion(rate, beta_1=0.8, beta_2=0.95),
 }
-# Those whose step in place GPUs have too, as RMSprop without its options.
-ON_GPUS = ["sgd", "adagrad", "rowwise_adagrad", "lazy_adam", "lion"]
+# Those whose step in place GPUs have too: of RMSprop, without its options.
+_PLAIN = {
+    "plain_rmsprop": lambda rate=0.03: optimizers.RMSprop(
+        rate, rho=0.8, epsilon=0.01
+    )
+}
+ON_GPUS = [
+    *("sgd", "adagrad", "rowwise_adagrad", "lazy_adam", "lion"),
+    *_PLAIN,
+]
 
 
 def built(rule, variables, **options):
     """Returns an optimizer of OPTIMIZERS, built with variables or None."""
-    optimizer = OPTIMIZERS[rule](**options)
+    optimizer = (OPTIMIZERS | _PLAIN)[rule](**options)
     optimizer.build([v for v in variables if v is not None])
     return optimizer
 

@@ -78,8 +78,8 @@ class PlanCost:
         over the mean of all shards; None without a batch. It is above
         `largest_work`, since labels are drawn.
       wire_bytes: the bytes that all devices send in a step, the device of the
-        body among them. None without a batch or a width, as are the numbers
-        below.
+        body among them, without padding. None without a batch or a width, as
+        are the numbers below.
       wire_bytes_per_example: the bytes that travel for an example whose label
         is in the shard of another device.
       parameter_bytes: the bytes that would travel instead, if the devices sent
@@ -194,14 +194,18 @@ def _padding(examples, shares):
       examples: how many each replica has.
       shares: `[W]`, the share of them that each replica is sent.
     """
-    means = examples * shares[shares > 0, np.newaxis]
+    count = max(round(examples), 1)
+    means = count * shares[shares > 0, np.newaxis]
     most = means.max()
-    numbers = np.arange(np.ceil(most + 9 * np.sqrt(most) + 20))
-    # By Poisson's law, and as if the W messages to each were independent.
-    logs = np.cumsum(np.log(np.maximum(numbers, 1)))
-    laws = np.exp(numbers * np.log(means) - means - logs)
-    none_is_above = np.prod(np.cumsum(laws, 1), 0) ** shares.size
-    largest = np.sum(1 - none_is_above)
+    end = min(count, np.ceil(most + 9 * np.sqrt(most) + 20))
+    # Binomial laws, as if all messages were independent.
+    numbers = np.arange(1, end + 1)
+    ways = np.cumsum(np.log((count - numbers + 1) / numbers))
+    odds = np.minimum(means / count, 1 - 1e-15)
+    none = count * np.log1p(-odds)
+    laws = np.exp(ways + none + numbers * np.log(odds / (1 - odds)))
+    at_most = np.cumsum(np.concatenate([np.exp(none), laws], 1), 1)
+    largest = np.sum(1 - np.prod(at_most, 0) ** shares.size)
     return float(largest * shares.size / means.sum())
 
 

@@ -18,7 +18,6 @@ from tf_hsm.runtime import (
     private_keras,
     replicas,
 )
-from tf_hsm.runtime.variables import variable_of
 
 # Variables do not share random bits. Each replica numbers its parts from a
 # multiple of `_PARTS`; no head has as many on one. Tables and the copies that
@@ -69,7 +68,7 @@ class GradientStep:
         self._moved = None
         replica = replicas.context()
         of_replica = 0 if replica is None else replicas.number(replica)
-        self._num_parts = of_replica * _PARTS
+        self._next_number = of_replica * _PARTS
         self._has_copies = False
 
     def losses(self, weights, biases, inputs, forward):
@@ -87,10 +86,10 @@ class GradientStep:
             biases,
             self._optimizer,
             self._stochastic_rounding,
-            self._seed + (self._num_parts << 32),
+            self._seed + (self._next_number << 32),
             self._rule,
         )
-        self._num_parts += 1
+        self._next_number += 1
         given = update.arguments()
 
         @tf.custom_gradient
@@ -133,8 +132,8 @@ class GradientStep:
         """
         self._has_copies, rows = True, variables
         seeds = [
-            self._rounding_seed(_FIRST_COPY + i, v.dtype)
-            for i, v in enumerate(map(variable_of, rows))
+            self._rounding_seed(_FIRST_COPY + i, tf.as_dtype(v.dtype))
+            for i, v in enumerate(rows)
         ]
 
         @tf.custom_gradient
@@ -193,8 +192,8 @@ class GradientStep:
                 "optimizer of the layer"
             )
 
-        number = _FIRST_TABLE + self._num_parts
-        self._num_parts += 1
+        number = _FIRST_TABLE + self._next_number
+        self._next_number += 1
         seed = self._rounding_seed(number, variable.dtype)
 
         @tf.custom_gradient

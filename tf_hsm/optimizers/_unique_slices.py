@@ -39,6 +39,10 @@ class SummedSlices(UniqueSlices):
         super().__init__(values, indices, dense_shape)
         self.seed = seed
 
+    def with_values(self, values):
+        """Returns slices of the same rows with other values."""
+        return SummedSlices(values, self.indices, self.dense_shape, self.seed)
+
 
 def sum_over_replicas(replica, slices, sums_all_rows, seeds):
     """Sums gradients of the same rows over the replicas.
@@ -53,13 +57,13 @@ def sum_over_replicas(replica, slices, sums_all_rows, seeds):
     Returns:
       A list of `SummedSlices` with the rows that any replica has.
     """
-    slices = [gradients.mark_stand_ins(of_rows) for of_rows in slices]
     if sums_all_rows:
         sums = _sums_of_all_rows(replica, slices)
     else:
+        marked = map(gradients.mark_stand_ins, slices)
         widened = [
             tf.IndexedSlices(widen(g.values), g.indices, g.dense_shape)
-            for g in slices
+            for g in marked
         ]
         sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, widened)
         sums = [
@@ -73,7 +77,8 @@ def sum_over_replicas(replica, slices, sums_all_rows, seeds):
 
 def _sums_of_all_rows(replica, slices):
     """The sums as tensors of all rows travel, which have one shape."""
-    rows, size = slices[0].indices, slices[0].dense_shape[0]
+    marked = gradients.mark_stand_ins(slices[0])
+    rows, size = marked.indices, slices[0].dense_shape[0]
     values = [widen(of_rows.values) for of_rows in slices]
     values.append(tf.ones_like(rows, values[0].dtype))
     # Row -1 stands for none, and is dropped.

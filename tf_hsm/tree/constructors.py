@@ -207,7 +207,7 @@ class TreeConstructors:
             context of a label is the other labels of its set.
           long_training: whether the loss at the end of many epochs counts, and
             hardly the time until then. More classes are then in the root's
-            group, up to 1,024, and steps take longer; docs/fit.md has by how
+            group, up to 2,048, and steps take longer; docs/fit.md has by how
             much, and what that gains.
           ordered: whether the position of an id in `[..., C]` has a meaning.
             When None, it has one unless ids are negative or contexts are
