@@ -10,7 +10,7 @@ from benchmarks.common import workloads
 
 # How labels are drawn: of all classes evenly; by zipf, where the plan knows
 # the counts; evenly of the classes of the first device of the most devices; or
-# for each part of a batch of the classes of another device, for workers alone.
+# of the classes of the next device for the part of a batch of each.
 LABELS = ("uniform", "zipf", "one_shard", "shard_of_next")
 
 

@@ -1,10 +1,13 @@
 """The benchmark of a head on devices, servers and workers: a small head."""
 
+import numpy as np
 import pytest
 
 from benchmarks.common import machine
+from benchmarks.distribute import steps
 from tests.support import forked
 from tests.support.benchmarks import figures_of
+from tf_hsm import Tree, distribute
 
 
 def test_figures(monkeypatch, tmp_path):
@@ -43,11 +46,20 @@ def test_figures(monkeypatch, tmp_path):
             assert 1 < result["bytes_x_bound"] < 4
             # With one variable, nothing travels but signs of life.
             assert entry["one"]["bytes"] < result["bytes"] / 2
-    (entry,) = report["workers"]
+    assert [e["labels"] for e in report["workers"]] == ["uniform", "one_shard"]
     # Half of the examples travel, and two gradients of the top: of 45 rows of
     # 16 numbers, a bias, and a number that says whether it is touched.
     planned = 32 * (2 * 4 * 16 + 12 + 4) + 2 * 45 * 18 * 4
-    assert entry["workers"] == 2
-    assert entry["planned_bytes"] == pytest.approx(planned, rel=0.1)
-    if not entry["shared_network"]:
-        assert 1 < entry["bytes"] / entry["planned_bytes"] < 4
+    for entry in report["workers"]:
+        assert entry["workers"] == 2
+        assert entry["planned_bytes"] == pytest.approx(planned, rel=0.1)
+        if not entry["shared_network"]:
+            assert 1 < entry["bytes"] / entry["planned_bytes"] < 4
+
+
+def test_labels_of_the_next_shard():
+    """Each part of a batch has labels of the shard of the next part."""
+    plan = distribute.plan(Tree.two_level(400), replicas=4)
+    labels = steps.draw_labels("shard_of_next", plan, 5, 12)
+    wanted = [[1, 1, 1, 2, 2, 2, 3, 3, 3, 0, 0, 0]] * 5
+    np.testing.assert_array_equal(steps.shards_of(plan, labels), wanted)
