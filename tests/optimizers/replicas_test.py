@@ -91,7 +91,8 @@ def test_replicas_sum_the_rows_that_they_have_in_common(make, stock):
         np.testing.assert_array_equal(value.numpy()[[3, 5]], 1)
 
 
-def test_sums_of_all_rows():
+@pytest.mark.parametrize("sums_all_rows", [True, False])
+def test_sums_over_replicas(sums_all_rows):
     """As one step with the sums, on the touched rows alone.
 
     A replica without a row has a stand-in, zeros with a minus.
@@ -124,8 +125,8 @@ def test_sums_of_all_rows():
     def step():
         replica = tf.distribute.get_replica_context()
         i = int(tf.get_static_value(replica.replica_id_in_sync_group))
-        sums = _unique_slices.sum_rows_over_replicas(
-            replica, slices(values[i], rows[i])
+        sums = _unique_slices.sum_over_replicas(
+            replica, slices(values[i], rows[i]), sums_all_rows, [None, None]
         )
         optimizer.apply(sums, variables)
 
