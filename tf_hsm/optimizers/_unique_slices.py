@@ -28,9 +28,9 @@ class SummedSlices(UniqueSlices):
     Optimizers that layers take in place have them, which do not clip.
 
     Args:
-      values: `[U, ...]`, as the other arguments those of `tf.IndexedSlices`.
-      indices: `[U]`.
-      dense_shape: of the variable.
+      values: `[U, ...]`, the sums.
+      indices: `[U]`, the rows of the variable.
+      dense_shape: the shape of the variable.
       seed: a scalar int64, by which the step rounds weights at random, alike on
         all replicas; None to round to nearest.
     """

@@ -246,7 +246,7 @@ def bfloat16_copies():
     try:
         yield
     finally:
-        del extended._get_variable_creator_initial_value
+        delattr(extended, name)
 
 
 def _launcher(strategy, device):

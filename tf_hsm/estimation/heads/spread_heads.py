@@ -237,7 +237,7 @@ class AdaptiveEstimate(SpreadEstimate):
             vectors.append((setting.tokens * share, narrow))
         parts += max(on_replicas, key=lambda x: sum(p.parameters for p in x))
         if replicas > 1:
-            # Products have 32 bits or that of the variables, labels have 64.
+            # Products are float32, or float64 as the variables; labels int64.
             dtype = "float64" if setting.dtype == "float64" else "float32"
             parts.append(self._network_part(dtype, _INT64, vectors, replicas))
         return parts
