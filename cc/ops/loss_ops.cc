@@ -178,9 +178,9 @@ smoothing_prior: nothing, and the mean is the plain one; or one `[rows]`, also o
   [0, 1]: those of a group sum to 1. Only the groups on the labels' paths are
   read and, on CPUs, checked. Needs a label_smoothing above 0.
 logit_soft_cap: c > 0: the logits are c tanh(z_r / c); 0: they are z_r. For a
-  tree of one group of 9 rows or more, without label_smoothing, not on GPUs.
+  tree of one group of 9 rows or more, without label_smoothing.
 z_loss: at least 0; the loss has z_loss times the square of log-sum-exp(z) more.
-  For a tree of one group of 9 rows or more, not on GPUs.
+  For a tree of one group of 9 rows or more.
 with_gradients: whether the outputs for the gradient are made.
 pinned: whether weights and biases have a row for each group, that of its first
   row; each group then has two, of which the second has the logit 0.

@@ -131,6 +131,15 @@ def suite(is_emulated, needs_cublas=()):
         dtype=[np.float64],
         nodes=[True],
     )
+    capped = {"logit_soft_cap": [None, 1.5], "z_loss": [0.25, 0.0]}
+    add(
+        check_loss,
+        in_pairs=is_emulated,
+        name=["flat"],
+        shape=of([(17, 9)], [(5, 3), (252, 50)]),
+        dtype=DTYPES,
+        **capped,
+    )
     add(
         check_loss,
         name=["random"],
@@ -181,6 +190,17 @@ def suite(is_emulated, needs_cublas=()):
         not_decayed=[None, ["biases"]],
         graph=[False, True],
     )
+    add(
+        check_steps,
+        in_pairs=True,
+        rule=ON_GPUS,
+        tree=["flat"],
+        shape=[batch],
+        dtype=DTYPES,
+        has_biases=[True],
+        make=[training.in_place, training.after_loss],
+        **capped,
+    )
     add(step_cases.check_two_steps, name=["two_level_1013"])
 
     answered = of(["two_level_100", "random", "only_children"], TREES)
@@ -202,6 +222,16 @@ def suite(is_emulated, needs_cublas=()):
         dtype=[F4],
         nodes=[False],
         graph=[True],
+    )
+    add(
+        check_log_probs,
+        marks=needs_cublas,
+        in_pairs=is_emulated,
+        name=["flat"],
+        shape=of([(5, 3)], [(67, 129)]),
+        dtype=DTYPES,
+        nodes=[False, True],
+        logit_soft_cap=[0.5, 2.0],
     )
     add(
         check_log_probs,

@@ -84,8 +84,6 @@ def hierarchical_softmax_loss(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape, a label or `smoothing_prior` does not fit; the message names the
         argument, the position, the value and the legal range.
-      tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `logit_soft_cap` or `z_loss`.
       ValueError: `label_smoothing` is not in `[0, 1]`, or `logit_soft_cap` or
         `z_loss` is out of its range.
     """

@@ -79,8 +79,8 @@ def hierarchical_softmax_train_step(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
-      tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `logit_soft_cap` or `z_loss`.
+      tf.errors.UnimplementedError: a GPU holds the weights, and the optimizer
+        is RMSprop with `momentum` or `centered`.
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """

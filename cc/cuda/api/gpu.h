@@ -94,6 +94,10 @@ struct Batch {
   // evenly. Any prior is taken as it is. Only the loss reads them.
   Accumulator<T> label_smoothing = 0;
   const float* smoothing_prior = nullptr;
+  // See Problem; 0 for none. Both need a tree of one large group, and the cap
+  // excludes label smoothing. Only the loss reads z_loss.
+  Accumulator<T> logit_soft_cap = 0;
+  Accumulator<T> z_loss = 0;
   // [size, roots], where walks down begin; null: 0. The loss does not read it.
   const Accumulator<T>* root_log_probs = nullptr;
 };

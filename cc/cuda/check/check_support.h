@@ -117,6 +117,8 @@ struct CheckCase {
   int64_t shared_bytes = 76 << 10;  // of a block, in the emulation
   bool only_float = false;          // other types would take the host minutes
   bool starts = false;  // of walks down, in a tree; a forest has them anyway
+  double soft_cap = 0;  // of the logits; 0: none
+  double z_loss = 0;
 
   CheckCase& WithoutBiases() {
     biases = false;
@@ -124,6 +126,14 @@ struct CheckCase {
   }
   CheckCase& WithStarts() {
     starts = true;
+    return *this;
+  }
+  CheckCase& Capped(double cap) {
+    soft_cap = cap;
+    return *this;
+  }
+  CheckCase& ZLoss(double factor) {
+    z_loss = factor;
     return *this;
   }
   CheckCase& OnlyFloat() {

@@ -34,6 +34,7 @@ struct InferenceCase {
         levels(device_levels.levels),
         size(std::min(c.size, most)),
         width(c.width),
+        soft_cap(c.soft_cap),
         w(Draw<T>(tree.num_weight_rows() * width, 32, rng)),
         b(Draw<T>(c.biases ? tree.num_weight_rows() : 0, 64, rng)),
         x(Draw<T>(size * width, 64, rng)),
@@ -46,6 +47,7 @@ struct InferenceCase {
         batch(BatchOf(device_tree, device_w, c.biases ? &device_b : nullptr,
                       device_x, size, width, precision)) {
     batch.root_log_probs = starts.empty() ? nullptr : device_starts.data();
+    batch.logit_soft_cap = soft_cap;
   }
 
   std::string Name(const std::string& what) const {
@@ -56,6 +58,21 @@ struct InferenceCase {
   A StartAt(int64_t example, int64_t group) const {
     return starts.empty() ? A(0)
                           : starts[example * tree.num_roots + roots[group]];
+  }
+
+  // The slopes of the soft cap at all logits, [size, rows]; 1 without one.
+  std::vector<double> Slopes() const {
+    const std::vector<double> weights = ToDoubles(w), biases = ToDoubles(b);
+    const std::vector<double> inputs = ToDoubles(x);
+    std::vector<double> slopes(size * tree.num_rows, 1);
+    for (size_t i = 0; i < slopes.size() && soft_cap > 0; ++i) {
+      const double z =
+          ReferenceLogit(tree, width, weights.data(), DataOrNull(biases),
+                         inputs.data() + i / tree.num_rows * width,
+                         i % tree.num_rows, soft_cap);
+      slopes[i] = 1 - z * z / (soft_cap * soft_cap);
+    }
+    return slopes;
   }
 
   // [size, columns], all examples at a time.
@@ -76,7 +93,7 @@ struct InferenceCase {
   std::vector<double> WantedLogProbs(bool with_starts) const {
     return ReferenceBatchLogProbs(
         tree, size, width, ToDoubles(w), ToDoubles(b), ToDoubles(x),
-        with_starts ? ToDoubles(starts) : std::vector<double>());
+        with_starts ? ToDoubles(starts) : std::vector<double>(), soft_cap);
   }
 
   const std::string name;
@@ -87,6 +104,7 @@ struct InferenceCase {
   const DeviceLevels device_levels;
   const Levels& levels;
   const int64_t size, width;
+  const double soft_cap;
   const std::vector<T> w, b, x;
   const std::vector<A> starts;       // [size, roots], or none
   const std::vector<int64_t> roots;  // the numbers of the groups' trees

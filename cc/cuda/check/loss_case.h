@@ -66,6 +66,8 @@ struct LossCase : CheckCase {
     ReferenceOptions options;
     options.smoothing = smoothing;
     options.prior = DataOrNull(prior);
+    options.soft_cap = soft_cap;
+    options.z_loss = z_loss;
     want = ReferenceBatch(tree, width, ToDoubles(w), ToDoubles(Biases()),
                           ToDoubles(x), counted, ToDoubles(grads),
                           /*scales_dx=*/false, options);
@@ -124,6 +126,8 @@ struct DeviceCase {
     batch.num_ignored = 1;
     batch.ignored[0] = LossCase<T>::kIgnored;
     batch.label_smoothing = c.smoothing;
+    batch.logit_soft_cap = c.soft_cap;
+    batch.z_loss = c.z_loss;
     batch.smoothing_prior = c.prior.empty() ? nullptr : prior.data();
   }
 

@@ -139,6 +139,8 @@ TF_HSM_DEVICE float FastExp(float value) {
 }
 TF_HSM_DEVICE float Log(float value) { return logf(value); }
 TF_HSM_DEVICE double Log(double value) { return log(value); }
+TF_HSM_DEVICE float Tanh(float value) { return tanhf(value); }
+TF_HSM_DEVICE double Tanh(double value) { return tanh(value); }
 TF_HSM_HOST_DEVICE float Sqrt(float value) { return sqrtf(value); }
 TF_HSM_HOST_DEVICE double Sqrt(double value) { return sqrt(value); }
 

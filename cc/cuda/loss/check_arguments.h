@@ -40,6 +40,14 @@ std::string CheckBatch(const Batch<T>& batch) {
     const std::string error = CheckBetween(name, value, low, high);
     if (!error.empty()) return error;
   }
+  const bool is_flat =
+      batch.tree.num_groups == 1 && batch.shape.large_depth == 1;
+  if (!is_flat && (batch.logit_soft_cap > 0 || batch.z_loss > 0)) {
+    return "logit_soft_cap and z_loss are for a tree of one large group";
+  }
+  if (batch.logit_soft_cap > 0 && batch.label_smoothing > 0) {
+    return "label_smoothing and logit_soft_cap exclude each other";
+  }
   return "";
 }
 

@@ -72,6 +72,7 @@ std::string FinishForward(const Batch<T>& batch, const Memory& memory,
                                batch.biases,
                                batch.width,
                                batch.shape.small_fanout,
+                               batch.z_loss,
                                buffers,
                                outputs};
   launcher.PerWarp(WalkPaths<T>, batch.size, warps, path_bytes, in);

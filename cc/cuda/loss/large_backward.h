@@ -206,8 +206,9 @@ class LargeBackward {
       A value = 0;
       if (active) {
         const PassTerms<A> pass = terms.passes[example];
-        value = Product::Exp(z - pass.max) * pass.scale -
-                (first_row + row == pass.target ? pass.grad : A(0));
+        value = (Product::Exp(z - pass.max) * pass.scale -
+                 (first_row + row == pass.target ? pass.grad : A(0))) *
+                from.soft_cap.Slope(z);
       }
       terms.dz[example * kCoefficientStride + row] = value * scale;
     };
@@ -257,7 +258,7 @@ class LargeBackward {
         if (in_.biases != nullptr && row < item.num_rows) {
           z += Widen(in_.biases[node.first_row + item.row + row]);
         }
-        write(row, example, z);
+        write(row, example, from.soft_cap.Logit(z));
       });
     }
     SyncBlock();

@@ -6,6 +6,8 @@
 //   m = max m_i;   s = sum exp(m_i - m) s_i;   v = sum exp(m_i - m) v_i
 //   loss = m + log s - z_target;   dx = v / s - w_target
 // or those of hot_logits.h and hot_sums.h, where the v_i are relative to m.
+// With a z-loss, v / s is taken 1 + 2 z_loss (m + log s) times; with a soft
+// cap, v has the slopes of the rows, and w_target is multiplied by its own.
 // Where labels are smoothed, the mean row (node_sums.h) takes a part of the
 // target row's place. Levels are added in the order of the path, and pieces in
 // the order of their rows, so the sums do not depend on who runs when.
@@ -33,6 +35,7 @@ struct PathArguments {
   const T* biases;
   int64_t width;
   int64_t small_fanout;
+  Accumulator<T> z_loss;
   Buffers<T> buffers;
   LossOutputs<T> out;
 };
@@ -214,13 +217,19 @@ class Path {
       sum += Exp(piece[0] - shift) * piece[1];
     }
     sum = WarpSum(sum);
-    const A scale = 1 / sum;
+    A scale = 1 / sum;
     const A* mean = NodeSums(from, n, in_.width);
     A at_target = from.target_logits[pass];
+    const A slope = from.soft_cap.Slope(at_target);
     if (mean != nullptr) {
       at_target = smoothing_.Target(at_target, Product(mean) + mean[in_.width]);
     }
-    loss_ += shift + Log(sum) - at_target;
+    const A log_sum = shift + Log(sum);
+    loss_ += log_sum - at_target;
+    if (in_.z_loss > 0) {
+      loss_ += in_.z_loss * log_sum * log_sum;
+      scale *= 1 + 2 * in_.z_loss * log_sum;
+    }
     if (Lane() == 0) {
       from.normalizers[2 * pass] = shift;
       from.normalizers[2 * pass + 1] = scale;
@@ -234,7 +243,7 @@ class Path {
         const A factor = hot ? A(1) : Exp(from.partial_sums[2 * at] - shift);
         v += factor * from.partial_rows[at * in_.width + d];
       }
-      A expected = Widen(target[d]);
+      A expected = slope * Widen(target[d]);
       if (mean != nullptr) expected = smoothing_.Target(expected, mean[d]);
       dx_[d] += v * scale - expected;
     }

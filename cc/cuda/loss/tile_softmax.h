@@ -45,9 +45,10 @@ TF_HSM_HOST_DEVICE int64_t ForwardSharedBytes(int columns, int stages) {
          sizeof(ForwardTerms<typename Product::A>);
 }
 
-// Turns z in the terms into exp(z - m), tile after tile of an item, and keeps m
-// and s of all tiles so far. If there are up to 8 examples, 32 lanes have one;
-// if up to 16, 16 lanes; else 8. A lane reads and writes its own rows alone.
+// Turns z in the terms into exp(z - m), times the slope of a soft cap, tile
+// after tile of an item, and keeps m and s of all tiles so far. If there are up
+// to 8 examples, 32 lanes have one; if up to 16, 16 lanes; else 8. A lane reads
+// and writes its own rows alone.
 template <typename Product>
 class TileSoftmax {
  public:
@@ -140,6 +141,7 @@ class TileSoftmax {
       for (int e = parts.step(); e < parts.end; e += parts.step()) {
         z[i] += z_at[i * kDown + e];
       }
+      z[i] = in_.buffers.soft_cap.Logit(z[i]);
       if (lanes * i >= rows) continue;
       const int r = row + own_row + lanes * i;
       max = Max(max, z[i]);
@@ -157,7 +159,8 @@ class TileSoftmax {
     for (int i = 0; i < kOwnRows; ++i) {
       const A e = lanes * i < rows ? Product::Exp(z[i] - shift) : A(0);
       sum += e;
-      z_at[i * kDown] = e * CoefficientScale<Product>::value;
+      z_at[i * kDown] = e * in_.buffers.soft_cap.Slope(z[i]) *
+                        CoefficientScale<Product>::value;
     }
     TF_HSM_UNROLL
     for (int n = lanes / 2; n > 0; n /= 2) sum += ShuffleXor(sum, n);

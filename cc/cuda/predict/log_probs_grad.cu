@@ -10,6 +10,7 @@
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/loss/check_arguments.h"
+#include "cc/cuda/predict/node_logits.h"
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
@@ -86,6 +87,28 @@ LogitGrads(LogitGradArguments<A> in) {
           below >= 0 ? groups[below] : values[of_nodes ? r : ~below];
       dz[tree.weight_row(r)] -= sum * Exp(value - above);
     }
+  }
+}
+
+// Multiplies dz, of the rows of a tree of one group, by the slopes of the soft
+// cap. A log-probability is a logit less the same number for all rows, which
+// the logit of the first row tells.
+template <typename A>
+TF_HSM_KERNEL(kBlockThreads)
+MultiplyBySlopes(LogitGradArguments<A> in, SoftCap<A> cap,
+                 const A* first_logits) {
+  const TreeView& tree = in.tree;
+  const int64_t stride = in.forward.of_nodes ? tree.num_rows : tree.num_classes;
+  for (int64_t i = GlobalIndex(); i < in.size * tree.num_rows;
+       i += NumBlocks() * NumThreads()) {
+    const int64_t example = i / tree.num_rows;
+    auto value = [&](int64_t row) {
+      const int64_t at = in.forward.of_nodes ? row : ~tree.row_below[row];
+      return at >= 0 && at < stride ? in.forward.values[example * stride + at]
+                                    : static_cast<A>(NAN);
+    };
+    in.dz[i] *= cap.Slope(first_logits[example] +
+                          (value(i % tree.num_rows) - value(0)));
   }
 }
 
@@ -207,21 +230,53 @@ void MultiplyByRows(const Launcher& launcher, const Batch<T>& batch,
   }
 }
 
+template <typename A>
+struct GradMemory {
+  A* sums;
+  A* parts;         // of dx
+  A* x;             // for the logits of the first row, of a soft cap
+  A* first_logits;  // [size]
+};
+
 template <typename T>
-void LayOutGrad(const Batch<T>& batch, int64_t pieces, Arena* arena,
-                Accumulator<T>** sums, Accumulator<T>** parts) {
-  arena->Take(batch.size * batch.tree.num_groups, sums);
-  arena->Take(pieces > 1 ? pieces * batch.size * batch.width : 0, parts);
+int64_t LayOutGrad(const Batch<T>& batch, int64_t pieces, void* scratch,
+                   GradMemory<Accumulator<T>>* memory) {
+  const int64_t inputs = batch.size * batch.width;
+  const bool has_cap = batch.logit_soft_cap > 0;
+  Arena arena(scratch);
+  arena.Take(batch.size * batch.tree.num_groups, &memory->sums);
+  arena.Take(pieces > 1 ? pieces * inputs : 0, &memory->parts);
+  arena.Take(has_cap ? inputs : 0, &memory->x);
+  arena.Take(has_cap ? batch.size : 0, &memory->first_logits);
+  return arena.bytes();
+}
+
+// The logits of the tree's first row, as the forward made them.
+template <typename T>
+void MakeFirstLogits(const Launcher& launcher, const Batch<T>& batch,
+                     const GradMemory<Accumulator<T>>& memory) {
+  PackOperands(launcher, batch, memory.x);
+  MakeNodeLogits<T>(launcher, batch,
+                    {batch.tree,
+                     batch.weights,
+                     batch.biases,
+                     batch.width,
+                     memory.x,
+                     batch.size,
+                     {0, 1, 0, 1},
+                     {},
+                     nullptr,
+                     nullptr,
+                     memory.first_logits,
+                     1});
 }
 
 }  // namespace
 
 template <typename T>
 int64_t LogProbsGradBytes(const Batch<T>& batch) {
-  Arena arena(nullptr);
-  Accumulator<T>*sums, *parts;
-  LayOutGrad(batch, PiecesOf(batch, CurrentDevice()), &arena, &sums, &parts);
-  return arena.bytes();
+  GradMemory<Accumulator<T>> unused;
+  return LayOutGrad(batch, PiecesOf(batch, CurrentDevice()), nullptr, &unused);
 }
 
 template <typename T>
@@ -235,24 +290,29 @@ std::string LogProbsGrad(const Batch<T>& batch, const Levels& levels,
   if (!error.empty() || batch.size == 0) return error;
   const Launcher launcher(stream);
   const int64_t pieces = PiecesOf(batch, launcher.device);
-  Arena arena(scratch);
-  A *sums, *parts;
-  LayOutGrad(batch, pieces, &arena, &sums, &parts);
+  GradMemory<A> memory;
+  LayOutGrad(batch, pieces, scratch, &memory);
   const TreeView& tree = batch.tree;
+  LogitGradArguments<A> in = {tree,  levels.places, 0,
+                              0,     batch.size,    forward,
+                              grads, memory.sums,   out.dz};
   const std::vector<int64_t>& starts = levels.starts;
   for (size_t level = starts.size() - 1; level-- > 0;) {
-    const int64_t groups = starts[level + 1] - starts[level];
-    const LogitGradArguments<A> in = {tree,   levels.places, starts[level],
-                                      groups, batch.size,    forward,
-                                      grads,  sums,          out.dz};
-    launcher.PerWarp(LogitGrads<A>, groups * batch.size, kBlockThreads / kWarp,
-                     0, in);
+    in.first_place = starts[level];
+    in.num_groups = starts[level + 1] - starts[level];
+    launcher.PerWarp(LogitGrads<A>, in.num_groups * batch.size,
+                     kBlockThreads / kWarp, 0, in);
+  }
+  if (batch.logit_soft_cap > 0) {
+    MakeFirstLogits(launcher, batch, memory);
+    launcher.PerThread(MultiplyBySlopes<A>, batch.size * tree.num_rows, in,
+                       SoftCap<A>(batch.logit_soft_cap), memory.first_logits);
   }
   if (out.roots != nullptr) {
     launcher.PerThread(TakeRoots<A>, batch.size * tree.num_roots, tree,
-                       levels.places, batch.size, sums, out.roots);
+                       levels.places, batch.size, memory.sums, out.roots);
   }
-  MultiplyByRows(launcher, batch, out.dz, pieces, parts, out.dx);
+  MultiplyByRows(launcher, batch, out.dz, pieces, memory.parts, out.dx);
   return LaunchError();
 }
 

@@ -39,6 +39,7 @@ struct SampleKernelArguments {
   int64_t count;  // of draws
   int64_t max_fanout;
   SampleArguments options;
+  SoftCap<Accumulator<T>> soft_cap;
   Accumulator<T>* logits;  // [warps, max_fanout]
   int64_t* classes;
 };
@@ -69,6 +70,7 @@ TF_HSM_DEVICE Accumulator<T> GroupLogits(const SampleKernelArguments<T>& in,
       A sum = WarpSum(sums[i]);
       if (k + i >= rows) break;
       if (in.biases != nullptr) sum += Widen(in.biases[first_weights + k + i]);
+      sum = in.soft_cap.Logit(sum);
       if (Lane() == 0) z[k + i] = sum;
       max = Max(max, sum);
     }
@@ -208,18 +210,20 @@ std::string Sample(const Batch<T>& batch, const Levels& levels,
   const int64_t blocks =
       LayOutSample(launcher, batch, draws, &arena, &x, &logits);
   PackInputs(launcher, batch, nullptr, x);
-  const SampleKernelArguments<T> in = {batch.tree,
-                                       levels.places,
-                                       batch.root_log_probs,
-                                       batch.weights,
-                                       batch.biases,
-                                       batch.width,
-                                       x,
-                                       draws,
-                                       batch.shape.max_fanout,
-                                       arguments,
-                                       logits,
-                                       classes};
+  const SampleKernelArguments<T> in = {
+      batch.tree,
+      levels.places,
+      batch.root_log_probs,
+      batch.weights,
+      batch.biases,
+      batch.width,
+      x,
+      draws,
+      batch.shape.max_fanout,
+      arguments,
+      SoftCap<Accumulator<T>>(batch.logit_soft_cap),
+      logits,
+      classes};
   Launch(DrawClasses<T>, blocks, kThreads, 0, stream, in);
   return LaunchError();
 }

@@ -9,6 +9,7 @@
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/plan/plan.h"
+#include "cc/cuda/tile/soft_cap.h"
 #include "cc/cuda/tile/tile.h"
 
 namespace tf_hsm::gpu {
@@ -18,11 +19,12 @@ namespace tf_hsm::gpu {
 // copies them without a chain of loads.
 //
 // dz = scale exp(z - max) - [row is on the path] grad,
-// but for the part of smoothed labels that node_sums.h subtracts.
+// but for the part of smoothed labels that node_sums.h subtracts, and times the
+// slope of a soft cap.
 template <typename A>
 struct alignas(16) PassTerms {
   A max;
-  A scale;  // grad / sum exp(z - max)
+  A scale;  // grad / sum exp(z - max), times the growth by a z-loss
   A grad;   // of the loss, times 1 - s where labels are smoothed by s
   // The low 32 bits of the number of the row on the path. No group has 2^32
   // rows (CheckBatch), so they tell its rows apart.
@@ -103,12 +105,14 @@ struct Buffers {
   Bounds bounds;
   DevicePlan plan;
   Smoothing<A> smoothing;
+  SoftCap<A> soft_cap;
   // State.
-  A* x = nullptr;            // [size, width], sorted; null: only operands
-  T* operands = nullptr;     // the same, rounded, for tensor cores
-  A* normalizers = nullptr;  // [passes, 2]: max m, 1 / sum exp(z - m); large
-  A* small_dz = nullptr;     // [passes, small_fanout], for a loss_grad of 1
-  A* logits = nullptr;       // [bounds.logits]
+  A* x = nullptr;         // [size, width], sorted; null: only operands
+  T* operands = nullptr;  // the same, rounded, for tensor cores
+  // [passes, 2]: max m, (1 + 2 z_loss lse) / sum exp(z - m); large
+  A* normalizers = nullptr;
+  A* small_dz = nullptr;  // [passes, small_fanout], for a loss_grad of 1
+  A* logits = nullptr;    // [bounds.logits]
   // Scratch of the forward.
   PlanScratch plan_scratch;
   Item* forward_items = nullptr;
@@ -173,6 +177,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
                       shape.hot_items, shape.forward_examples);
   const Bounds& bounds = b.bounds;
   b.smoothing = {batch.label_smoothing, batch.smoothing_prior};
+  b.soft_cap = SoftCap<A>(batch.logit_soft_cap);
   const bool smooths = batch.label_smoothing > 0;
   const int64_t sums =
       smooths ? bounds.forward_items * PartStride(batch.width) : 0;

@@ -96,7 +96,7 @@ absl::Status ReadOptional(OpKernelContext* context, const char* name,
 absl::Status TreeAttributes::Read(OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(context->GetAttr("pinned", &pinned));
   TF_RETURN_IF_ERROR(context->GetAttr("logit_soft_cap", &logit_soft_cap));
-  return CheckOption(*context, "logit_soft_cap", logit_soft_cap);
+  return CheckOption("logit_soft_cap", logit_soft_cap);
 }
 
 absl::Status TreeAttributes::CheckSoftCap(const TreeView& tree) const {
@@ -114,14 +114,10 @@ absl::Status CheckIsFlat(const char* name, const TreeView& tree) {
                          tree.num_groups == 1 ? " group" : " groups");
 }
 
-absl::Status CheckOption(const OpKernelConstruction& context, const char* name,
-                         float value) {
+absl::Status CheckOption(const char* name, float value) {
   if (!(value >= 0 && std::isfinite(value))) {
     return InvalidArgument(name, " must be finite and at least 0, but is ",
                            value);
-  }
-  if (value > 0 && context.device_type() != tensorflow::DEVICE_CPU) {
-    return Unimplemented(name, " is not there for weights on a GPU");
   }
   return absl::OkStatus();
 }

@@ -41,7 +41,7 @@ absl::Status ReadOptional(OpKernelContext* context, const char* name,
 // What the ops on a softmax tree have in common.
 struct TreeAttributes : OpAttributes {
   bool pinned = false;       // see tree_view.h
-  float logit_soft_cap = 0;  // see Problem; an error on a GPU
+  float logit_soft_cap = 0;  // see Problem
 
   absl::Status Read(OpKernelConstruction* context);
 
@@ -53,9 +53,8 @@ struct TreeAttributes : OpAttributes {
 // this tree: one of one group, which is not small (plan.h).
 absl::Status CheckIsFlat(const char* name, const TreeView& tree);
 
-// An error unless a number is finite and at least 0, and 0 on a GPU.
-absl::Status CheckOption(const OpKernelConstruction& context, const char* name,
-                         float value);
+// An error unless a number is finite and at least 0.
+absl::Status CheckOption(const char* name, float value);
 
 // Reads the arrays of a forest that a walk down needs, the op's inputs
 // `group_offsets`, `row_below` and `root_groups`, which is checked. The weights

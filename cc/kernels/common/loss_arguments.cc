@@ -24,7 +24,7 @@ absl::Status LossAttributes::Read(OpKernelConstruction* context) {
   if (context->HasAttr("z_loss")) {
     TF_RETURN_IF_ERROR(context->GetAttr("z_loss", &z_loss));
   }
-  TF_RETURN_IF_ERROR(CheckOption(*context, "z_loss", z_loss));
+  TF_RETURN_IF_ERROR(CheckOption("z_loss", z_loss));
   if (context->HasAttr("combiner")) {
     std::string combiner;
     TF_RETURN_IF_ERROR(context->GetAttr("combiner", &combiner));

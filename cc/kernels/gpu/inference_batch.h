@@ -34,6 +34,7 @@ class InferenceBatch {
           "quantized weights are on the CPU only; keep them there");
     }
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree_));
+    batch.logit_soft_cap = attributes.logit_soft_cap;
     batch.root_log_probs = Data<const Accumulator<T>>(arguments.root_log_probs);
     return absl::OkStatus();
   }

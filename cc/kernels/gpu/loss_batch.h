@@ -41,6 +41,8 @@ class LossBatch {
     }
     batch.label_smoothing = attributes.label_smoothing;
     batch.smoothing_prior = Data<float>(arguments.smoothing_prior);
+    batch.logit_soft_cap = attributes.logit_soft_cap;
+    batch.z_loss = attributes.z_loss;
     batch.num_ignored = static_cast<int>(ignored.size());
     std::copy(ignored.begin(), ignored.end(), batch.ignored);
     memory.logits_bytes = kMaxLogitsBytes;

@@ -1,6 +1,6 @@
 // Logits and their log-sum-exps at hot groups.
 //
-//   z = x w + b;   m = max z;   s = sum exp(z - m)
+//   z = x w + b, or its soft cap;   m = max z;   s = sum exp(z - m)
 //
 // for some rows of a group and up to 128 examples that pass it: what a block
 // does for one item, one tile of 128 rows after the other. Slices of x and w
@@ -126,6 +126,15 @@ class HotLogitsOf {
         const float bias = r < rows ? Widen(biases[r]) : 0.0f;
         TF_HSM_UNROLL
         for (int m = 0; m < Product::kRows; ++m) product_.At(m, n) += bias;
+      }
+    }
+    if (in_.buffers.soft_cap.most > 0) {
+      TF_HSM_UNROLL
+      for (int m = 0; m < Product::kRows; ++m) {
+        TF_HSM_UNROLL
+        for (int n = 0; n < Product::kColumns; ++n) {
+          product_.At(m, n) = in_.buffers.soft_cap.Logit(product_.At(m, n));
+        }
       }
     }
     TF_HSM_UNROLL

@@ -4,6 +4,8 @@
 //   backward:  dW [r, :] = sum over examples e of  dz [e, r] x [e, :]
 //   dz = g (exp(z - m) / s - [row is on the path]);   db = sum of dz
 //
+// where a soft cap multiplies the terms of v, and dz, by its slope at z.
+//
 // Both are sums over k of coefficients [k, i] times a source [k, columns]: for
 // kSumRows examples or rows i and up to kSumColumns columns of the product,
 // what a block does for one part of an item and slab of columns. Slices of the
@@ -326,8 +328,9 @@ class HotSums {
         if constexpr (backward) {
           const PassTerms<float> own = terms[n * kStep];
           value = value * own.scale - (row + i == own.target ? own.grad : 0.0f);
-          db_[i] += value;
         }
+        value *= in_.buffers.soft_cap.Slope(logits_[n][i]);
+        if constexpr (backward) db_[i] += value;
         values[i] = value * scale;
       }
       Product::StorePair(values[0], values[1], to + n * kStep * kStride);
