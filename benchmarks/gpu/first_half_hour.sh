@@ -160,6 +160,11 @@ for step in "${wanted[@]}"; do
         for workload in 10m-b40k 1bw 1m-b400 10m-b400 deep text8; do
           run times $workload 180 bash -c "benchmark $workload"
         done
+        for workload in lm-32k lm-128k lm-256k; do
+          run times $workload 180 bash -c "benchmark $workload bfloat16"
+          run times "$workload, 4 GB of logits" 180 \
+            bash -c "benchmark $workload bfloat16 --logits_mb=4096"
+        done
       fi
       ;;
     profile)
@@ -183,6 +188,9 @@ for step in "${wanted[@]}"; do
       run peers torch 420 python3 benchmarks/gpu/peers.py \
         --workload 1bw 10m-b400 1m-b400 --precision tf32 bfloat16 \
         --seconds=0.5 "${ours[@]}" "--json=$out/peers.json"
+      run peers 'torch, flat' 240 python3 benchmarks/gpu/peers.py \
+        --workload lm-32k lm-128k lm-256k --precision bfloat16 \
+        --implementation full "${ours[@]}" "--json=$out/flat.json"
       ;;
   esac
 done

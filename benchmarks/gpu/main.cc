@@ -3,7 +3,7 @@
 //
 //   nvcc -std=c++17 -O3 -arch=native -I. -x cu benchmarks/gpu/main.cc
 //       benchmarks/gpu/tree.cc $(find cc/cuda -name '*.cu') -o gpu_benchmark
-//   ./gpu_benchmark [--csv=FILE] [--runs=N] [WORD ...]
+//   ./gpu_benchmark [--csv=FILE] [--runs=N] [--logits_mb=N] [WORD ...]
 //
 // A WORD is a workload, a kind of tree or of labels, a precision or a step, as
 // the lines of FILE have them: `10m-b40k zipf step` times no other workload,
@@ -21,10 +21,13 @@
 // with S logits and U touched rows of the level, s bytes of a weight, R and C
 // the measured rates of reading and of copying, F the rate of products. F is
 // that of instructions on registers, without any memory: no product of matrices
-// reaches it. `--tiny` runs small stand-ins, for a test without a GPU. The
-// lines of FILE: workload,tree,labels,precision,step,ms,floor_ms. A line that
-// needs more memory than the GPU has is skipped. The exit status is 1 after an
-// error of a kernel.
+// reaches it. Behind them is the memory in GB that a step needs beside the
+// parameters, the inputs and their gradients, up to `--logits_mb` (1024) of it
+// for logits that the backward reads. `--tiny` runs small stand-ins, for a test
+// without a GPU. The lines of FILE:
+// workload,tree,labels,precision,step,ms,floor_ms. A line that needs more
+// memory than the GPU has is skipped. The exit status is 1 after an error of a
+// kernel.
 
 #include <algorithm>
 #include <cmath>
@@ -106,7 +109,7 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
           ? Smaller<int64_t>(MaxTouchedRows(batch),
                              static_cast<int64_t>(touched * 1.1) + 10000)
           : 0;
-  const int64_t logits_bytes = int64_t{1} << 30;
+  const int64_t logits_bytes = options.logits_mb << 20;
   const MemorySizes sizes = SizesOf(batch, logits_bytes);
   const int64_t bytes =
       (num_rows + capacity) * (load.width + 1) * sizeof(T) +
@@ -189,11 +192,13 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
     gradients_floor += std::max(3 * work, 2 * bytes / rates.copy);
   }
   std::printf(
-      "%-9s %-8s %-7s %-8s %-6s %9.3f %5.2fx %9.3f %5.2fx %9.3f %5.2fx  %s\n",
+      "%-9s %-8s %-7s %-8s %-6s %9.3f %5.2fx %9.3f %5.2fx %9.3f %5.2fx %7.3f  "
+      "%s\n",
       load.name.c_str(), load.tree.c_str(), labels_name,
       sizeof(T) == 4 ? "float32" : "bfloat16", exact ? "exact" : "mma", forward,
       forward / forward_floor, gradients, gradients / gradients_floor, step,
-      step / gradients_floor, error.c_str());
+      step / gradients_floor,
+      static_cast<double>(sizes.state + sizes.scratch) * 1e-9, error.c_str());
   std::fflush(stdout);
   if (!error.empty()) ++num_failed;
   if (options.csv == nullptr || !error.empty()) return;
@@ -216,9 +221,9 @@ void RunAll(const Options& options) {
       "%.0f, bfloat16 %.0f\n",
       rates.read / 1e6, rates.copy / 1e6, rates.float32 / 1e9, rates.tf32 / 1e9,
       rates.bfloat16 / 1e9);
-  std::printf("%-9s %-8s %-7s %-8s %-6s %9s %6s %9s %6s %9s %6s\n", "workload",
-              "tree", "labels", "weights", "", "forward", "/floor", "gradients",
-              "/floor", "step", "/floor");
+  std::printf("%-9s %-8s %-7s %-8s %-6s %9s %6s %9s %6s %9s %6s %7s\n",
+              "workload", "tree", "labels", "weights", "", "forward", "/floor",
+              "gradients", "/floor", "step", "/floor", "GB");
   std::fflush(stdout);
   if (options.csv != nullptr) {
     std::fprintf(options.csv,

@@ -20,7 +20,7 @@ namespace {
 constexpr int kRuns = 21;  // after two that are not counted
 
 using Names = std::vector<std::string>;
-const Names kTrees = {"2-level", "binary", "huffman", "pinned"};
+const Names kTrees = {"2-level", "flat", "binary", "huffman", "pinned"};
 const Names kLabels = {"uniform", "zipf"};
 const Names kPrecisions = {"float32", "tf32", "bfloat16"};
 const Names kSteps = {"forward", "forward_backward", "step"};
@@ -28,6 +28,7 @@ const Names kSteps = {"forward", "forward_backward", "step"};
 struct Options {
   bool tiny = false;
   int runs = kRuns;
+  int64_t logits_mb = 1024;  // that the forward may keep
   std::FILE* csv = nullptr;
   std::set<std::string> words;
 
@@ -60,7 +61,7 @@ void CheckWords(const Options& options) {
     for (const std::string& one : known) {
       std::fprintf(stderr, " %s", one.c_str());
     }
-    std::fprintf(stderr, ", --csv=FILE, --runs=N, --tiny\n");
+    std::fprintf(stderr, ", --csv=FILE, --runs=N, --logits_mb=N, --tiny\n");
     std::exit(EXIT_FAILURE);
   }
 }
@@ -74,6 +75,8 @@ Options ReadOptions(int argc, char** argv) {
       options.runs = 1;
     } else if (std::strncmp(argv[i], "--runs=", 7) == 0) {
       options.runs = std::max(1, std::atoi(argv[i] + 7));
+    } else if (std::strncmp(argv[i], "--logits_mb=", 12) == 0) {
+      options.logits_mb = std::max(0, std::atoi(argv[i] + 12));
     } else if (std::strncmp(argv[i], "--csv=", 6) == 0) {
       options.csv = std::fopen(argv[i] + 6, "w");
       if (options.csv == nullptr) {

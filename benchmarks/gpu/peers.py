@@ -38,9 +38,12 @@ WORKLOADS = {
     "10m-b40k": Sizes(10_000_000, 300, 40_000, _LARGE),
     "1bw": Sizes(793_471, 512, 2_560, _LARGE),
     "text8": Sizes(44_371, 512, 2_560, (2_000, 10_000)),
+    "lm-32k": Sizes(32_000, 4_096, 16_384, (2_000, 10_000)),
+    "lm-128k": Sizes(128_000, 4_096, 4_096, (4_000, 40_000)),
+    "lm-256k": Sizes(256_000, 1_024, 16_384, (4_000, 40_000)),
 }
 LABELS = ("uniform", "zipf")
-_ONLY_ZIPF = ("1bw", "text8")
+_ONLY_ZIPF = ("1bw", "text8", "lm-32k", "lm-128k", "lm-256k")
 _PRECISIONS = {
     "float32": torch.float32,
     "tf32": torch.float32,

@@ -14,12 +14,12 @@ _ORDER = list(_PRECISIONS.values())
 
 
 def read_ours(path):
-    """Reads the figures of two-level trees, and their floors.
+    """Reads the figures of two-level and flat trees, and their floors.
 
     Args:
       path: what `gpu` printed: lines of the workload, tree, labels, weights
         and kind of products, then ms and multiples of the floor of forward, of
-        forward with backward, and of a step in place.
+        forward with backward, and of a step in place, and GB of memory.
 
     Returns:
       Records like those of `text`, of the implementations "ours" and "floor".
@@ -31,9 +31,9 @@ def read_ours(path):
     for line in pathlib.Path(path).read_text().splitlines():
         words = line.split()
         precision = _PRECISIONS.get(tuple(words[3:5]))
-        if words[1:2] != ["2-level"] or precision is None:
+        if words[1:2] not in (["2-level"], ["flat"]) or precision is None:
             continue
-        if len(words) != 11:
+        if len(words) != 12:
             raise ValueError(f"{path} has a line with an error: {line.strip()}")
         case = {
             "workload": words[0],
@@ -50,7 +50,7 @@ def read_ours(path):
     if not records:
         raise ValueError(
             f"{path} must be the output of gpu; it has no line of a 2-level "
-            "tree"
+            "or flat tree"
         )
     return records
 

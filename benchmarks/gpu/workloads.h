@@ -21,13 +21,14 @@ struct Workload {
   int64_t classes;
   int64_t width;
   int64_t size;
-  std::string tree;  // 2-level, binary, huffman, or pinned: also huffman
+  std::string tree;  // 2-level, flat, binary, huffman, or pinned: also huffman
   bool zipf;
 };
 
 inline std::vector<Workload> Workloads(bool tiny) {
   if (tiny) {
     return {{"tiny", 1000, 16, 32, "2-level", true},
+            {"tiny", 200, 16, 70, "flat", true},
             {"tiny", 100, 12, 20, "binary", false},
             {"tiny", 100, 12, 20, "huffman", true},
             {"tiny", 100, 12, 20, "pinned", true}};
@@ -41,6 +42,10 @@ inline std::vector<Workload> Workloads(bool tiny) {
           {"1bw", 793471, 512, 2560, "2-level", true},
           {"text8", 44371, 512, 2560, "2-level", true},
           {"text8", 44371, 512, 2560, "huffman", true},
+          // Last layers of language models.
+          {"lm-32k", 32000, 4096, 16384, "flat", true},
+          {"lm-128k", 128000, 4096, 4096, "flat", true},
+          {"lm-256k", 256000, 1024, 16384, "flat", true},
           {"deep", 1000000, 300, 8192, "binary", false},
           {"deep", 1000000, 300, 8192, "binary", true},
           {"deep", 1000000, 300, 8192, "huffman", true},
@@ -109,6 +114,7 @@ inline EvenTree MakeTree(const Workload& load) {
   if (load.tree == "huffman" || load.tree == "pinned") {
     return MakeHuffmanTree(load.classes);
   }
+  if (load.tree == "flat") return MakeEvenTree(load.classes, {load.classes});
   return MakeEvenTree(load.classes, load.tree == "binary"
                                         ? std::vector<int64_t>(64, 2)
                                         : TwoLevels(load.classes));

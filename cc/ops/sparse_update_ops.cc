@@ -39,7 +39,7 @@ number of threads.
 weights: a variable of type T, `[rows, ...]`.
 slots: the weight_slots of ResourceTfHsmTrainStep, of the shape of the weights or,
   for rowwise_adagrad, `[rows]`.
-indices: `[count]`, in any order, each in [0, rows).
+indices: `[count]`, in any order, each in [0, rows). A GPU leaves out others.
 values: `[count, ...]`, the gradient.
 hyperparameters: the `[4]` of ResourceTfHsmTrainStep. Or `[5]`: then also what the
   rows lose before the step as a share of themselves, the learning rate times a

@@ -8,17 +8,18 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import gpu_cases, gpu_suite, oracle, private
+from tests.support import gpu_cases, gpu_suite, oracle
 from tests.support.evaluation import assert_within, dense
 from tests.support.places import Place
 from tests.support.references import build
+from tf_hsm.runtime import private_tensorflow
 
 GPU = Place("GPU:0")
 
 
 def why_skipped():
     """Returns a sentence, or None where the GPU kernels can run."""
-    if "GPU" not in private.kernel_devices("TfHsmLoss"):
+    if "GPU" not in private_tensorflow.kernel_devices("TfHsmLoss"):
         return "this build has no GPU kernels: see what configure.sh printed"
     if not tf.config.list_physical_devices("GPU"):
         return "TensorFlow sees no GPU on this machine"

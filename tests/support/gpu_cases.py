@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, references, trees
+from tests.support import oracle, references, trees, update_rules
 from tests.support.evaluation import assert_within, dense, evaluate
 from tests.support.references import build
 from tests.support.training import assert_close
@@ -44,6 +44,39 @@ def solve(place, tree, problem, **options):
     options = {"parameter": tf.Variable, **options}
     loss = tf_hsm.hierarchical_softmax_loss
     return evaluate(loss, tree, problem, place=place, **options)
+
+
+def check_optimizer(place, rule, shape, dtype, decay, graph=False):
+    """Steps of an optimizer on rows of a variable, which repeat.
+
+    Args:
+        place: A `Place`.
+        rule: A name in `update_rules.OURS`.
+        shape: The number of rows and their shape.
+        dtype: The type of the variable.
+        decay: The weight decay, or None.
+        graph: Whether to run in a `tf.function`.
+    """
+    rng = np.random.default_rng(0)
+    wide = oracle.accumulator(dtype)
+    unit = oracle.unit_roundoff(dtype)
+    gradients = [
+        (
+            rng.integers(shape[0], size=count),
+            rng.normal(size=(count, *shape[1:])).astype(wide),
+        )
+        for count in (40, 7)
+    ]
+    update_rules.check_steps(
+        rule,
+        rng.normal(size=shape).astype(dtype),
+        gradients,
+        optimizer=update_rules.OURS[rule](weight_decay=decay),
+        graph=graph,
+        place=place,
+        tolerance=max(1e-5, 8 * unit),
+        of_slots=max(1e-4, 8 * unit),
+    )
 
 
 def check_trees_are_told_apart(place):

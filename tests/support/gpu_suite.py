@@ -20,7 +20,7 @@ from tests.support.pairs import all_pairs
 from tests.support.references import FORESTS, PINNED
 from tests.support.step_cases import check_steps
 from tests.support.top_k_cases import SEARCHED, check_top_k
-from tests.support.update_rules import ON_GPUS
+from tests.support.update_rules import ON_GPUS, OURS
 
 TREES = [*trees.CATALOGUE, *PINNED]
 INTEGERS = [np.int32, np.int64]
@@ -202,6 +202,15 @@ def suite(is_emulated, needs_cublas=()):
         **capped,
     )
     add(step_cases.check_two_steps, name=["two_level_1013"])
+    add(
+        gpu_cases.check_optimizer,
+        in_pairs=True,
+        rule=list(OURS),
+        shape=[(9, 5), (30, 2, 6), (12,)],
+        dtype=DTYPES,
+        decay=[None, 0.1],
+        graph=[False, True],
+    )
 
     answered = of(["two_level_100", "random", "only_children"], TREES)
     for nodes, parameter in ((False, tf.Variable), (True, tf.constant)):

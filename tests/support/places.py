@@ -5,7 +5,11 @@ import dataclasses
 import tensorflow as tf
 
 # What has a GPU kernel.
-OPS = ["ResourceTfHsmTrainStep", "ResourceTfHsmLossStep"]
+OPS = [
+    "ResourceTfHsmTrainStep",
+    "ResourceTfHsmLossStep",
+    "ResourceTfHsmSparseUpdate",
+]
 for _name in (
     "Loss",
     "LossGrad",

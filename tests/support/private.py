@@ -4,7 +4,6 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.python.distribute import collective_all_reduce_strategy
 from tensorflow.python.distribute import sharded_variable as sharded
 from tensorflow.python.eager import context
-from tensorflow.python.framework import kernels
 
 
 def tensor_proto(**fields):
@@ -20,12 +19,6 @@ def sharded_variable(parts):
 def forget_kernels():
     """Lets the next eager call of each op make a new kernel."""
     context.context().clear_kernel_cache()
-
-
-def kernel_devices(op_name):
-    """The device types that have a kernel of an op, a set."""
-    registered = kernels.get_registered_kernels_for_op(op_name).kernel
-    return {kernel.device_type for kernel in registered}
 
 
 def let_workers_have_cpus(count):

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.support import oracle
+from tests.support.places import HERE
 from tf_hsm import optimizers
 
 RATE = 0.1
@@ -130,6 +131,7 @@ def check_steps(
     optimizer=None,
     rates=None,  # one for each step
     graph=False,
+    place=HERE,
     tolerance=1e-5,
     of_slots=1e-5,
 ):
@@ -138,15 +140,16 @@ def check_steps(
     A gradient is rows and values; rows are None for all. Returns the variable,
     its slots, and their first values.
     """
-    variable = keras.Variable(table, dtype=table.dtype.name)
     optimizer = optimizer or OURS[rule]()
-    optimizer.build([variable])
+    with tf.device(place.device):
+        variable = keras.Variable(table, dtype=table.dtype.name)
+        optimizer.build([variable])
     slots = optimizer.slots(variable)
     first = [slot.numpy() for slot in slots]
     reference = Reference(table, optimizer, table.dtype)
 
     def apply(gradient):
-        optimizer.apply([gradient], [variable])
+        place.run(lambda: optimizer.apply([gradient], [variable]))
 
     if graph:
         apply = tf.function(apply)

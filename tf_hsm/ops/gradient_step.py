@@ -174,7 +174,7 @@ class GradientStep:
         The step sums the gradients of repeated rows first. It does not count.
 
         Args:
-          table: a variable `[count, width]` on a CPU.
+          table: a variable `[count, width]`.
           rows: `[B]` int64, each in `[0, count)`.
 
         Returns:
@@ -182,13 +182,13 @@ class GradientStep:
           keeps its digits.
 
         Raises:
-          ValueError: the table is not on a CPU.
+          ValueError: no op can update the rows where the table is.
         """
         variable = variable_named("table", table)
         if not in_place_rules.can_step_on_rows(self._optimizer, table):
             raise ValueError(
-                "the embedding can step in place on a CPU only, but its rows "
-                f"are on {variable.device or 'no known device'}; leave out the "
+                "the embedding cannot step in place where its rows are, on "
+                f"{variable.device or 'no known device'}; leave out the "
                 "optimizer of the layer"
             )
 

@@ -1,5 +1,7 @@
 """A rule's step on the rows that a gradient names, in one op."""
 
+import functools
+import math
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -8,7 +10,10 @@ from tf_hsm.runtime import library, private_tensorflow
 from tf_hsm.runtime.arguments import accumulator
 from tf_hsm.runtime.library import raw_ops
 
-_DTYPES = library.allowed_values("ResourceTfHsmSparseUpdate", "T")
+_OP = "ResourceTfHsmSparseUpdate"
+_DTYPES = library.allowed_values(_OP, "T")
+# What a GPU sums of a row: kMaxUpdatedRowBytes of the op library.
+_MOST_BYTES_ON_GPUS = 40 << 10
 
 
 class Rule(NamedTuple):
@@ -54,14 +59,26 @@ class Rule(NamedTuple):
 def is_possible(variable, slots):
     """Whether the op can update a variable and its slots.
 
-    They must be on one device, a CPU, and not within XLA.
+    They must be on one device that has the op, and not within XLA. On a GPU, a
+    row has at most 10,240 numbers, or 5,120 of float64.
     """
+    device = tf.DeviceSpec.from_string(variable.device).device_type
     return (
         variable.dtype in _DTYPES
         and all(slot.device == variable.device for slot in slots)
-        and tf.DeviceSpec.from_string(variable.device).device_type == "CPU"
+        and device in _devices()
+        and (device == "CPU" or _row_bytes(variable) <= _MOST_BYTES_ON_GPUS)
         and not private_tensorflow.is_in_xla()
     )
+
+
+@functools.cache
+def _devices():
+    return private_tensorflow.kernel_devices(_OP)
+
+
+def _row_bytes(variable):
+    return math.prod(variable.shape[1:]) * accumulator(variable.dtype).size
 
 
 def update(variable, slots, gradient, rule, decays, seed=None):
@@ -84,7 +101,7 @@ def update(variable, slots, gradient, rule, decays, seed=None):
 
     Raises:
       tf.errors.InvalidArgumentError: shapes do not fit, or an index is outside
-        [0, N); nothing is updated then.
+        [0, N); nothing is updated then. A GPU leaves such an index out.
     """
     return raw_ops.resource_tf_hsm_sparse_update(
         weights=variable.handle,

@@ -122,7 +122,7 @@ def has_decay(optimizer, variable):
 
 
 def can_step_on_rows(optimizer, variable):
-    """Whether `step_on_rows` is possible: on a CPU, and not within XLA."""
+    """Whether `step_on_rows` is possible: see `_sparse_update`."""
     return _sparse_update.is_possible(*_with_slots(optimizer, variable))
 
 

@@ -18,6 +18,7 @@ from tensorflow.python.eager import context, forwardprop_util, record, tape
 from tensorflow.python.framework import (
     _pywrap_python_op_gen,
     auto_control_deps_utils,
+    kernels,
     op_def_registry,
     ops,
 )
@@ -110,6 +111,12 @@ def traced_function():
     while hasattr(graph, "outer_graph"):
         graph, outermost = graph.outer_graph, graph
     return outermost and weakref.ref(outermost)
+
+
+def kernel_devices(op_name):
+    """Returns the types of devices that have a kernel of an op, a set."""
+    registered = kernels.get_registered_kernels_for_op(op_name).kernel
+    return {kernel.device_type for kernel in registered}
 
 
 def is_in_xla():

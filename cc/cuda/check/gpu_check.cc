@@ -31,6 +31,7 @@
 #include "cc/cuda/check/log_probs_grad_check.h"
 #include "cc/cuda/check/loss_check.h"
 #include "cc/cuda/check/plan_check.h"
+#include "cc/cuda/check/sparse_update_check.h"
 #include "cc/cuda/check/top_k_check.h"
 #include "cc/cuda/check/update_check.h"
 
@@ -241,6 +242,7 @@ std::vector<Check> AllChecks() {
       }
     }
   });
+  add("rows of a gradient", CheckSparseUpdates);
   add("one block or many", CheckTwoWays);
   add("room for logits", CheckRoom);
 #ifndef __CUDACC__

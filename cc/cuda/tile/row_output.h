@@ -83,6 +83,22 @@ TF_HSM_DEVICE void StoreParts(const RowSpan<A>& rows, int64_t width,
   }
 }
 
+// A step of a rule, a RuleConstant, on rows; the rest as for EmitRows.
+template <int threads, int pieces = 8, typename Rule, typename T>
+TF_HSM_DEVICE void UpdateRows(Rule, const RowOutput<T>& out,
+                              const RowSpan<Accumulator<T>>& rows, int width,
+                              RowTerms<Accumulator<T>>* terms) {
+  auto run = [&](auto stochastic) {
+    RowUpdate<Rule::value, decltype(stochastic)::value, threads, pieces, T>
+        update(out.update, rows, width, terms);
+    return out.in_fours ? update.template Run<4>() : update.template Run<1>();
+  };
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (out.update.stochastic) return run(std::true_type());
+  }
+  run(std::false_type());
+}
+
 // Gives rows out, by `threads` threads that work together: a warp or a block.
 // They have seen the gradients, and may change them after a barrier of theirs;
 // `terms` [rows.count] is memory that they share until then. An update takes
@@ -97,16 +113,7 @@ TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
                         : StoreRows<1, threads>(out.gradients, rows, columns);
   }
   WithGpuRule(out.update.rule, [&](auto rule) {
-    auto run = [&](auto stochastic) {
-      RowUpdate<decltype(rule)::value, decltype(stochastic)::value, threads,
-                pieces, T>
-          update(out.update, rows, columns, terms);
-      return out.in_fours ? update.template Run<4>() : update.template Run<1>();
-    };
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      if (out.update.stochastic) return run(std::true_type());
-    }
-    run(std::false_type());
+    UpdateRows<threads, pieces>(rule, out, rows, columns, terms);
   });
 }
 

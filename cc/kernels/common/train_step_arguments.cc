@@ -25,16 +25,16 @@ absl::Status ReadMoved(OpKernelContext* context, bool* moved) {
   return absl::OkStatus();
 }
 
-absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers) {
+absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers,
+                             int decays) {
   const Tensor *values, *number;
   TF_RETURN_IF_ERROR(context->input("hyperparameters", &values));
   TF_RETURN_IF_ERROR(context->input("seed", &number));
-  const bool decays = values->shape() == TensorShape({7});
-  if (!decays && values->shape() != TensorShape({4})) {
-    return InvalidArgument(
-        "hyperparameters must have the shape [4], or [7] with weight decay, "
-        "but have " +
-        values->shape().DebugString());
+  const bool has_decays = values->shape() == TensorShape({4 + decays});
+  if (!has_decays && values->shape() != TensorShape({4})) {
+    return InvalidArgument("hyperparameters must have the shape [4], or [",
+                           4 + decays, "] with weight decay, but have ",
+                           values->shape().DebugString());
   }
   if (number->dims() != 0) {
     return InvalidArgument("seed must be a scalar, but has the shape " +
@@ -43,7 +43,7 @@ absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers) {
   static_assert(sizeof(Hyperparameters) == 4 * sizeof(double), "in this order");
   numbers->hyper =
       reinterpret_cast<const Hyperparameters*>(Data<double>(*values));
-  numbers->decays = decays ? Data<double>(*values) + 4 : nullptr;
+  numbers->decays = has_decays ? Data<double>(*values) + 4 : nullptr;
   numbers->seed = reinterpret_cast<const uint64_t*>(Data<int64_t>(*number));
   return absl::OkStatus();
 }

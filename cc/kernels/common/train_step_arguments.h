@@ -47,8 +47,10 @@ struct StepNumbers {
   const uint64_t* seed = nullptr;
 };
 
-// Finds the numbers, and checks their shapes.
-absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers);
+// Finds the numbers, and checks their shapes. `decays`: how many there are, if
+// any.
+absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers,
+                             int decays = 3);
 
 // Copies numbers in host memory.
 template <typename T>
