@@ -161,8 +161,8 @@ for step in "${wanted[@]}"; do
           run times $workload 180 bash -c "benchmark $workload"
         done
         for workload in lm-32k lm-128k lm-256k; do
-          run times $workload 180 bash -c "benchmark $workload bfloat16"
-          run times "$workload, 4 GB of logits" 180 \
+          run times $workload 60 bash -c "benchmark $workload bfloat16"
+          run times "$workload, 4 GB of logits" 60 \
             bash -c "benchmark $workload bfloat16 --logits_mb=4096"
         done
       fi

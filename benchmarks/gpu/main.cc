@@ -69,6 +69,11 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
           const Rates& rates, const Options& options) {
   using A = Accumulator<T>;
   const bool tiny = options.tiny;
+  // Figures with other room for logits have a name of their own.
+  const std::string name =
+      options.logits_mb == kLogitsMb
+          ? load.name
+          : load.name + "@" + std::to_string(options.logits_mb);
   const std::string precision_name = sizeof(T) == 2 ? "bfloat16"
                                      : precision == Precision::kExact
                                          ? "float32"
@@ -118,7 +123,7 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   const char* labels_name = load.zipf ? "zipf" : "uniform";
   if (bytes > FreeBytes()) {
     std::printf("%-9s %-8s %-7s %-8s skipped: needs %.1f GB of memory\n",
-                load.name.c_str(), load.tree.c_str(), labels_name,
+                name.c_str(), load.tree.c_str(), labels_name,
                 precision_name.c_str(), static_cast<double>(bytes) * 1e-9);
     std::fflush(stdout);
     return;
@@ -194,7 +199,7 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   std::printf(
       "%-9s %-8s %-7s %-8s %-6s %9.3f %5.2fx %9.3f %5.2fx %9.3f %5.2fx %7.3f  "
       "%s\n",
-      load.name.c_str(), load.tree.c_str(), labels_name,
+      name.c_str(), load.tree.c_str(), labels_name,
       sizeof(T) == 4 ? "float32" : "bfloat16", exact ? "exact" : "mma", forward,
       forward / forward_floor, gradients, gradients / gradients_floor, step,
       step / gradients_floor,
@@ -204,7 +209,7 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   if (options.csv == nullptr || !error.empty()) return;
   auto write = [&](const char* name, double ms, double floor) {
     if (std::isnan(ms)) return;
-    std::fprintf(options.csv, "%s,%s,%s,%s,%s,%.6g,%.6g\n", load.name.c_str(),
+    std::fprintf(options.csv, "%s,%s,%s,%s,%s,%.6g,%.6g\n", name.c_str(),
                  load.tree.c_str(), labels_name, precision_name.c_str(), name,
                  ms, floor);
   };

@@ -18,6 +18,7 @@ namespace gpu {
 namespace {
 
 constexpr int kRuns = 21;  // after two that are not counted
+constexpr int64_t kLogitsMb = 1024;
 
 using Names = std::vector<std::string>;
 const Names kTrees = {"2-level", "flat", "binary", "huffman", "pinned"};
@@ -28,7 +29,7 @@ const Names kSteps = {"forward", "forward_backward", "step"};
 struct Options {
   bool tiny = false;
   int runs = kRuns;
-  int64_t logits_mb = 1024;  // that the forward may keep
+  int64_t logits_mb = kLogitsMb;  // that the forward may keep
   std::FILE* csv = nullptr;
   std::set<std::string> words;
 

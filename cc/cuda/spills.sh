@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints registers, stack and spilled bytes (stores and loads) of every kernel, as
-# rows of a table. Fails if a compiler warns, or if a kernel of the loss spills:
+# rows of a table. Fails if a compiler warns, or if a kernel of losses and steps spills:
 # more than 320 bytes in BackwardLarge and HotGradients, any in others.
 #   cc/cuda/spills.sh [file.cu ...]     seconds per file, all unless named
 #   ARCHS=75 cc/cuda/spills.sh          sm_80 and sm_90 unless named
@@ -41,7 +41,7 @@ for source; do
       for (i = 1; i <= NF; ++i) if ($i == "Used") registers = $(i + 1)
       gsub(/tf_hsm::|gpu::|\(anonymous namespace\)::|void /, "", name)
       sub(/\(.*/, "", name)
-      hot = name ~ /Large|Hot|WalkPaths|SmallRows|MergeRows/
+      hot = name ~ /Large|Hot|WalkPaths|SmallRows|MergeRows|StepRows/
       most = name ~ /^(BackwardLarge|HotGradients)/ ? 320 : 0
       bad = hot && spilled > most
       printf "| %s | `%s` | %d | %d | %d |%s\n", arch, name, registers,

@@ -1,6 +1,7 @@
 """The op that updates rows in place, and when the optimizers take it."""
 
 import concurrent.futures
+import types
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.update_rules import OURS, check_steps
+from tf_hsm.optimizers import _sparse_update
 from tf_hsm.runtime import library
 from tf_hsm.runtime.library import raw_ops
 
@@ -210,6 +212,27 @@ def test_which_rules_take_it(rule, decay):
     if rule in MAKE:
         others = ("Gather", "Scatter", "Unique", "Segment")
         assert not {t for t in types for other in others if other in t}
+
+
+@pytest.mark.parametrize(
+    "device, kernels, width, dtype, expected",
+    [
+        ("CPU", {"CPU"}, 20_000, tf.float32, True),
+        ("GPU", {"CPU"}, 3, tf.float32, False),
+        ("GPU", {"CPU", "GPU"}, 10_240, tf.float32, True),
+        ("GPU", {"CPU", "GPU"}, 10_241, tf.bfloat16, False),
+        ("GPU", {"CPU", "GPU"}, 5_121, tf.float64, False),
+    ],
+)
+def test_devices(monkeypatch, device, kernels, width, dtype, expected):
+    """A GPU must have a kernel, and room for the sum of a row."""
+    monkeypatch.setattr(_sparse_update, "_devices", lambda: kernels)
+    variable = types.SimpleNamespace(
+        device=f"/job:localhost/device:{device}:0",
+        dtype=dtype,
+        shape=tf.TensorShape([7, width]),
+    )
+    assert _sparse_update.is_possible(variable, [variable]) == expected
 
 
 @every_rule

@@ -18,6 +18,7 @@ from tests.support import oracle, references, trees, update_rules
 from tests.support.evaluation import assert_within, dense, evaluate
 from tests.support.references import build
 from tests.support.training import assert_close
+from tf_hsm.optimizers import _sparse_update
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
@@ -57,6 +58,10 @@ def check_optimizer(place, rule, shape, dtype, decay, graph=False):
         decay: The weight decay, or None.
         graph: Whether to run in a `tf.function`.
     """
+    with tf.device(place.device):
+        assert _sparse_update.is_possible(
+            tf.Variable(np.zeros(shape, dtype)), []
+        )
     rng = np.random.default_rng(0)
     wide = oracle.accumulator(dtype)
     unit = oracle.unit_roundoff(dtype)

@@ -97,6 +97,18 @@ def check_refusals(place):
             lambda: draw(seed=1, top_k=3),
             lambda: draw(seed=1, top_p=0.5),
         ),
+        (
+            invalid,
+            "is for a flat tree",
+            lambda: loss(*even[:2], [0, 0], *even[2:], z_loss=0.1),
+            lambda: loss(*even[:2], [0, 0], *even[2:], logit_soft_cap=2.0),
+            lambda: log_probs(*even, logit_soft_cap=2.0),
+            lambda: log_prob(
+                *even[:2], [[0], [0]], *even[2:], logit_soft_cap=2.0
+            ),
+            lambda: find(*even, 1, logit_soft_cap=2.0),
+            lambda: sample(*even, 1, seed=0, logit_soft_cap=2.0),
+        ),
         (unfit, "inputs", lambda: loss(*even[:2], [0, 0], *narrow)),
         (unfit, "inputs", lambda: loss(*even[:2], [0], *even[2:])),
         # Where a graph is traced, TensorFlow compares the shapes first.

@@ -314,7 +314,7 @@ class AdaptiveSoftmax(HeadLayer):
           tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
           TypeError: classes are not integers.
           ValueError: the layer was made without `width`, is not built, or
-            trains itself and has rows that are not on a CPU.
+            trains itself and has rows that no op updates where they are.
         """
         return tied_rows.vectors(self, classes)
 

@@ -8,9 +8,10 @@ gradients they do what Keras' do, so that one optimizer serves a whole model.
 
 All of them:
 
-- take the step on rows in one op on CPUs, in place, with the exclusive locks of
-  variable and slots; but not with the momentum of SGD, `amsgrad` or XLA. The op
-  gives the same bits whatever the number of threads;
+- take the step on rows in one op, in place, with the exclusive locks of
+  variable and slots; but not with the momentum of SGD, `amsgrad` or XLA, and on
+  GPUs for rows of at most 10,240 numbers (5,120 of float64). The op gives the
+  same bits whatever the number of threads;
 - sum repeated rows first. `clipnorm`, `global_clipnorm` and `clipvalue` then
   see what they would see of the dense equivalent, and on several replicas the
   sum of their gradients, where Keras clips the gradient of each replica;

@@ -70,7 +70,9 @@ void MultiplyBySlopes(const GroupScorer<T>& scorer,
     const A gap = cap * std::tanh(sum / cap) - value(0);
     for (int64_t row = 0; row < tree.num_rows; ++row) {
       const A share = (value(row) + gap) / cap;
-      dz[i * tree.num_rows + row] *= (1 - share) * (1 + share);
+      const A slope = (1 - share) * (1 + share);
+      // Below a root of minus infinity, the logits are not known.
+      dz[i * tree.num_rows + row] *= slope > 0 ? slope : 0;
     }
   });
 }

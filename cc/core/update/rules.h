@@ -34,9 +34,9 @@ namespace tf_hsm {
   X(kRmspropCentered, "rmsprop_centered", 2, false) \
   X(kRmspropCenteredMomentum, "rmsprop_centered_momentum", 3, false)
 
-// The first rules, by which the gradient of a loss updates rows on GPUs. Each
-// is in all of its kernels, and takes nvcc's time: the options of RMSprop are
-// left out.
+// The first rules, by which GPUs also update rows in the gradient of a loss.
+// Each is in all kernels of that gradient, and takes nvcc's time: the options
+// of RMSprop are left out.
 #define TF_HSM_GPU_UPDATE_RULES(X)               \
   X(kSgd, "sgd", 0, false)                       \
   X(kAdagrad, "adagrad", 1, false)               \

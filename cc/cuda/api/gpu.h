@@ -173,7 +173,8 @@ template <typename T>
 struct DeviceUpdate : UpdatedParameters<T> {
   const Hyperparameters* hyper = nullptr;
   const uint64_t* seed = nullptr;  // read where the rounding is stochastic
-  // [2], the decay and the bias_decay of update.h; null: 0.
+  // [2], the decay and the bias_decay of update.h, or [1] without biases; null:
+  // 0.
   const double* decays = nullptr;
 };
 

@@ -28,8 +28,8 @@ struct SparseGradient {
 
 int64_t SparseUpdateBytes(int64_t count, int64_t num_rows);
 
-// Updates the weights of `update`, whose biases are not used, by the sums of
-// each row's values, which are made in their order. Values of a row that is
+// Updates the weights of `update`, which has no biases, by the sums of each
+// row's values, which are made in their order. Values of a row that is
 // not there are left out. Takes every rule. `scratch` has SparseUpdateBytes.
 template <typename T>
 std::string SparseUpdate(const SparseGradient<T>& gradient,

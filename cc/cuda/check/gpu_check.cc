@@ -68,23 +68,25 @@ std::vector<CheckCase> SmallCases(Rng* rng) {
           .WithoutBiases(),
       CheckCase{"two_level, slabs", TwoLevelTree(200), 9, 100}.Emulated(
           24 << 10, kSlabs),
+      // Gradients that are larger than those of the losses, also in float16.
+      CheckCase{"z_loss, few", FlatTree(9), 30, 650, kNotHot}.ZLoss(1),
       // In tiles of a group, in a hot one, and in one that is both.
-      CheckCase{"capped", FlatTree(141), 37, 20, kNotHot}.Capped(1.5),
       CheckCase{"capped, slabs", FlatTree(70), 9, 100}
           .OnlyFloat()
           .Capped(0.5)
           .ZLoss(0.125)
           .Emulated(24 << 10, kSlabs),
+      CheckCase{"capped", FlatTree(141), 37, 20, kNotHot}.Capped(1.5),
       CheckCase{"capped, hot", FlatTree(265), 150, 20, kHot | kCutRows}
           .WithoutBiases()
           .Capped(1.5)
           .ZLoss(0.125),
+      CheckCase{"z_loss", FlatTree(9), 85, 650, kHot}.ZLoss(1),
       CheckCase{"capped, room for some", FlatTree(70), 200, 19,
                 kHot | kTwoParts | kNotHot}
           .OnlyFloat()
           .Capped(2)
           .Logits(160 * 70 * 4),
-      CheckCase{"z_loss", FlatTree(203), 90, 37, kHot}.ZLoss(0.125),
       {"binary", BinaryTree(4), 130, 37},
       {"skewed", SkewedTree(25, rng), 21, 16},
       {"pinned", Pinned(BinaryTree(4)), 130, 37, kCutExamples},

@@ -160,11 +160,17 @@ inline void CheckSparseUpdates(std::mt19937* rng) {
     }
   });
   CheckSparseRounding(SparseCase<bfloat16>(41, 36, 100, rng));
+  CheckSparseRounding(SparseCase<bfloat16>(41, 37, 100, rng));
   const SparseCase<float> none(5, 3, 0, rng);
   CheckSparseRule(none, UpdateRule::kAdam, false);
+  constexpr int64_t kMost = kMaxUpdatedRowBytes / sizeof(float);
+  const SparseCase<float> widest(2, kMost, 5, rng);
+  CheckSparseRule(widest, UpdateRule::kRowwiseAdagrad, false);
+  const SparseCase<double> wide(2, kMost / 2, 5, rng);
+  CheckSparseRule(wide, UpdateRule::kAdam, false);
   // Wider than the shared memory of a block has room for.
   std::string error;
-  SparseCase<float>(1, kMaxUpdatedRowBytes / sizeof(float) + 1, 1, rng)
+  SparseCase<float>(1, kMost + 1, 1, rng)
       .Run(UpdateRule::kSgd, false, false, 0, &error);
   Line("rows too wide", error.find("at most 10240") != std::string::npos,
        error);

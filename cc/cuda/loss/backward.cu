@@ -214,12 +214,11 @@ std::string Run(const LossLauncher<T>& launcher,
       using Product = typename decltype(name)::Product;
       Launch(BackwardLarge<Product>, shape.blocks, kTileThreads,
              BackwardSharedBytes<Product>(in.slabs.columns), launcher.stream,
-             in, loss_grads, out);
+             in, out);
     });
     if constexpr (kSumsInFloat<T>) {
       if (buffers.bounds.hot_items > 0) {
-        LaunchHotBackward(batch, buffers, shape, loss_grads, out,
-                          launcher.stream);
+        LaunchHotBackward(batch, buffers, shape, out, launcher.stream);
       }
     }
   }

@@ -3,6 +3,8 @@
 //
 //   dz = g (exp(z - m) / s - [row is on the path]);   dW = dz^T x;   db: dz
 //
+// or as PassTerms have it with a z-loss or a soft cap,
+//
 // for 32 rows of a group and some of the examples that pass it: what a block
 // does for one item. m and 1 / s are what the forward saved. The logits were
 // kept, or are made again from the rows, which an update reads anyway. x tiles
@@ -59,10 +61,8 @@ class LargeBackward {
   using A = typename Product::A;
 
   TF_HSM_DEVICE LargeBackward(const LargeArguments<T>& in,
-                              const Accumulator<T>* loss_grads,
                               const RowOutput<T>& out)
       : in_(in),
-        loss_grads_(loss_grads),
         out_(out),
         w_stride_(TileStride<T>(in.slabs.columns)),
         x_stride_(TileStride<Input>(in.slabs.columns)) {}
@@ -72,12 +72,15 @@ class LargeBackward {
     const Item item = stream.ItemOf(0);
     const DeviceNode node = stream.NodeOf(0);
     stream.Fetch();
-    const int32_t* order = in_.buffers.plan.order + node.begin + item.example;
     BackwardTerms<A>& terms = Terms();
-    const A most = CoefficientScale<Product>::value == 1
-                       ? A(1)
-                       : LargestGrad(loss_grads_, order, item.num_examples,
-                                     terms.db_parts);
+    const Buffers<T>& from = in_.buffers;
+    const A most =
+        CoefficientScale<Product>::value == 1
+            ? A(1)
+            : LargestGrad(
+                  from.pass_terms +
+                      from.plan.Pass(node.level, node.begin + item.example),
+                  item.num_examples, terms.db_parts);
     PrefetchRows(node, item);
     A own_db = 0;  // of row Lane(), by every eighth example
     for (int slab = 0; slab < in_.slabs.count; ++slab) {
@@ -287,7 +290,6 @@ class LargeBackward {
   }
 
   const LargeArguments<T>& in_;
-  const A* loss_grads_;
   const RowOutput<T>& out_;
   const int w_stride_;
   const int x_stride_;
@@ -297,7 +299,6 @@ class LargeBackward {
 template <typename Product>
 TF_HSM_CROWDED_KERNEL(kTileThreads, Product::kBlocks)
 BackwardLarge(LargeArguments<typename Product::Weight> in,
-              const typename Product::A* loss_grads,
               RowOutput<typename Product::Weight> out) {
   auto& terms =
       *reinterpret_cast<BackwardTerms<typename Product::A>*>(SharedMemory());
@@ -306,7 +307,7 @@ BackwardLarge(LargeArguments<typename Product::Weight> in,
     CopyObject(2 * kWarp, out.update.hyper, true, &terms.hyper);
     own.update.hyper = &terms.hyper;
   }
-  LargeBackward<Product> work(in, loss_grads, own);
+  LargeBackward<Product> work(in, own);
   const NodeWork& all = in.buffers.plan.counts->work;
   ItemStream stream(in.buffers.backward_items + all.hot_backward_items,
                     all.backward_items, in.buffers.plan.nodes, &terms.turns);

@@ -92,7 +92,8 @@ LogitGrads(LogitGradArguments<A> in) {
 
 // Multiplies dz, of the rows of a tree of one group, by the slopes of the soft
 // cap. A log-probability is a logit less the same number for all rows, which
-// the logit of the first row tells.
+// the logit of the first row tells; it is NaN, and the slope 0, below a root of
+// minus infinity.
 template <typename A>
 TF_HSM_KERNEL(kBlockThreads)
 MultiplyBySlopes(LogitGradArguments<A> in, SoftCap<A> cap,

@@ -64,25 +64,47 @@ struct StepArguments {
 
 // Shared memory of a warp: the sum of a row's values, and its terms.
 template <typename A>
-int64_t SumBytes(int64_t width) {
+TF_HSM_HOST_DEVICE int64_t SumBytes(int64_t width) {
   return RoundUp(width * sizeof(A) + sizeof(RowTerms<A>), 16);
+}
+
+// The end of the values of the row at `begin`, the same in all lanes.
+TF_HSM_DEVICE int64_t EndOf(const SortedRows& sorted, int64_t begin,
+                            int64_t count) {
+  for (int64_t end = begin + 1;; end += kWarp) {
+    const int64_t at = end + Lane();
+    const bool same = at < count && sorted.rows[at] == sorted.rows[begin];
+    int others = same ? kWarp : Lane();  // the first lane of another row
+    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+      others = Smaller(others, ShuffleXor(others, lanes));
+    }
+    if (others < kWarp) return end + others;
+  }
 }
 
 // Adds the values of the row at `begin` of the sorted ones.
 template <typename T>
 TF_HSM_DEVICE void SumValues(const StepArguments<T>& in, int64_t begin,
                              Accumulator<T>* sum) {
-  const int64_t width = in.gradient.width, count = in.gradient.count;
-  const uint64_t row = in.sorted.rows[begin];
-  int64_t end = begin + 1;
-  while (end < count && in.sorted.rows[end] == row) ++end;
-  for (int64_t d = Lane(); d < width; d += kWarp) {
-    Accumulator<T> total = 0;
-    TF_HSM_UNROLL_4
+  constexpr int kColumns = 8;  // of a lane, on their way together
+  const int64_t width = in.gradient.width;
+  const int64_t end = EndOf(in.sorted, begin, in.gradient.count);
+  for (int64_t base = Lane(); base - Lane() < width; base += kColumns * kWarp) {
+    Accumulator<T> sums[kColumns] = {};
     for (int64_t i = begin; i < end; ++i) {
-      total += in.gradient.values[in.sorted.order[i] * width + d];
+      const Accumulator<T>* value =
+          in.gradient.values + in.sorted.order[i] * width;
+      TF_HSM_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        const int64_t d = base + j * kWarp;
+        if (d < width) sums[j] += value[d];
+      }
     }
-    sum[d] = total;
+    TF_HSM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      const int64_t d = base + j * kWarp;
+      if (d < width) sum[d] = sums[j];
+    }
   }
 }
 

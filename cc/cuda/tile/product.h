@@ -140,7 +140,7 @@ class SimtProduct {
   A sums_[2][kTile];
 };
 
-// What coefficients in [-1, 1] are multiplied by before they are rounded to T:
+// What coefficients in [-2, 2] are multiplied by before they are rounded to T:
 // half has no small numbers to speak of.
 template <typename Product>
 struct CoefficientScale {

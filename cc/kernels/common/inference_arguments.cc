@@ -113,8 +113,10 @@ absl::Status InferenceArguments::Read(OpKernelContext* context,
   num_examples = batch_shape.num_elements();
   TensorShape of_roots;
   TF_RETURN_IF_ERROR(Append(batch_shape, tree.num_roots, &of_roots));
-  return ReadOptional(context, "root_log_probs", AccumulatorType(dtype),
-                      of_roots, &root_log_probs);
+  TF_RETURN_IF_ERROR(ReadOptional(context, "root_log_probs",
+                                  AccumulatorType(dtype), of_roots,
+                                  &root_log_probs));
+  return attributes.CheckSoftCap(tree);
 }
 
 absl::Status SigmoidAttributes::Read(OpKernelConstruction* context) {

@@ -43,7 +43,9 @@ absl::Status ReadMoved(OpKernelContext* context, bool* moved);
 // memory where the op has them. Any numbers are taken.
 struct StepNumbers {
   const Hyperparameters* hyper = nullptr;
-  const double* decays = nullptr;  // of weights, biases, vectors; null: none
+  // A number for each kind of variable, in the order weights, biases, vectors;
+  // null: none.
+  const double* decays = nullptr;
   const uint64_t* seed = nullptr;
 };
 

@@ -32,7 +32,6 @@ class InferenceBatch {
   absl::Status Read(OpKernelContext* context,
                     const TreeAttributes& attributes) {
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes, kDataType<T>));
-    TF_RETURN_IF_ERROR(attributes.CheckSoftCap(arguments.tree));
     scorer.logit_soft_cap = attributes.logit_soft_cap;
     PreferHugePages(arguments.parameters);
     scorer.tree = arguments.tree;

@@ -28,7 +28,7 @@ HotRows(HotArguments<Product> in) {
 
 template <typename Product>
 TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
-HotGradients(HotArguments<Product> in, const float* loss_grads,
+HotGradients(HotArguments<Product> in,
              RowOutput<typename Product::Weight> out) {
   using Sums = HotSums<Product, true>;
   Sums work(in);
@@ -41,7 +41,7 @@ HotGradients(HotArguments<Product> in, const float* loss_grads,
     const auto piece = static_cast<int>(i % pieces);
     if (work.Take(in.buffers.backward_items[i / pieces],
                   piece % Sums::kParts)) {
-      work.Backward(piece / Sums::kParts, loss_grads, out);
+      work.Backward(piece / Sums::kParts, out);
     }
   }
 }
@@ -112,15 +112,15 @@ void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,
 
 template <typename T>
 void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,
-                       const LaunchShape& shape, const float* loss_grads,
-                       const RowOutput<T>& out, void* stream) {
+                       const LaunchShape& shape, const RowOutput<T>& out,
+                       void* stream) {
   WithHotSums(batch, buffers, shape, [&](const auto& in) {
     using Product = typename std::decay_t<decltype(in)>::ProductType;
     constexpr int64_t kBytes = HotSums<Product, true>::SharedBytes();
     static_assert(kBytes <= HotSharedBytes(Product::kBlocks > 1),
                   "what the dispatch asks for");
     Launch(HotGradients<Product>, shape.blocks, Product::kThreads, kBytes,
-           stream, in, loss_grads, out);
+           stream, in, out);
   });
 }
 

@@ -25,8 +25,8 @@ void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,
 
 template <typename T>
 void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,
-                       const LaunchShape& shape, const float* loss_grads,
-                       const RowOutput<T>& out, void* stream);
+                       const LaunchShape& shape, const RowOutput<T>& out,
+                       void* stream);
 
 }  // namespace tf_hsm::gpu
 

@@ -4,7 +4,8 @@
 //   backward:  dW [r, :] = sum over examples e of  dz [e, r] x [e, :]
 //   dz = g (exp(z - m) / s - [row is on the path]);   db = sum of dz
 //
-// where a soft cap multiplies the terms of v, and dz, by its slope at z.
+// where a soft cap multiplies the terms of v, and dz, by its slope at z, and a
+// z-loss scales the first term of dz (PassTerms).
 //
 // Both are sums over k of coefficients [k, i] times a source [k, columns]: for
 // kSumRows examples or rows i and up to kSumColumns columns of the product,
@@ -105,17 +106,18 @@ class HotSums {
   }
 
   // One slab of dW of a row that is cut, all of them of another.
-  TF_HSM_DEVICE void Backward(int slab, const float* loss_grads,
-                              const RowOutput<T>& out) {
+  TF_HSM_DEVICE void Backward(int slab, const RowOutput<T>& out) {
     const Item& item = Block().item;
     const DeviceNode& node = Block().node;
     if (item.slot < 0 && slab > 0) return;
+    const Buffers<T>& from = in_.buffers;
     const float most =
         CoefficientScale<Product>::value == 1
             ? 1.0f
-            : LargestGrad(loss_grads,
-                          in_.buffers.plan.order + node.begin + item.example,
-                          item.num_examples, Block().sums);
+            : LargestGrad(
+                  from.pass_terms +
+                      from.plan.Pass(node.level, node.begin + item.example),
+                  item.num_examples, Block().sums);
     if (ThreadIndex() == 0) {
       Block().most = most;
       Block().one_over_most = 1 / most;
