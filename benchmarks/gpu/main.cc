@@ -207,11 +207,11 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   std::fflush(stdout);
   if (!error.empty()) ++num_failed;
   if (options.csv == nullptr || !error.empty()) return;
-  auto write = [&](const char* name, double ms, double floor) {
+  auto write = [&](const char* step_name, double ms, double floor) {
     if (std::isnan(ms)) return;
     std::fprintf(options.csv, "%s,%s,%s,%s,%s,%.6g,%.6g\n", name.c_str(),
-                 load.tree.c_str(), labels_name, precision_name.c_str(), name,
-                 ms, floor);
+                 load.tree.c_str(), labels_name, precision_name.c_str(),
+                 step_name, ms, floor);
   };
   write("forward", forward, forward_floor);
   write("forward_backward", gradients, gradients_floor);

@@ -15,7 +15,7 @@ LOSSES, Sizes = gpu_peers.LOSSES, gpu_peers.Sizes
 
 OURS = """\
 read 4300 GB/s, copy 4200 GB/s; TFLOP/s: float32 60.0, tf32 495, bfloat16 790
-workload  tree     labels  weights           forward /floor gradients /floor   GB
+workload  tree     labels  weights           forward /floor gradients /floor  GB
 tiny      2-level  zipf    float32  exact     10.000  2.00x    40.000  4.00x \
     50.000  5.00x   0.001
 tiny      2-level  zipf    bfloat16 mma        5.000  2.50x    20.000  4.00x \
