@@ -68,7 +68,7 @@ std::vector<CheckCase> SmallCases(Rng* rng) {
           .WithoutBiases(),
       CheckCase{"two_level, slabs", TwoLevelTree(200), 9, 100}.Emulated(
           24 << 10, kSlabs),
-      // Gradients that are larger than those of the losses, also in float16.
+      // dz is larger than the gradient of the loss: float16 must hold it.
       CheckCase{"z_loss, few", FlatTree(9), 30, 650, kNotHot}.ZLoss(1),
       // In tiles of a group, in a hot one, and in one that is both.
       CheckCase{"capped, slabs", FlatTree(70), 9, 100}

@@ -110,7 +110,7 @@ void CheckLogProbsGrad(const InferenceCase<T>& c, bool of_nodes,
   const double unit = RoundingOf<T>().sum;
   Errors dz_errors, root_errors;
   CompareLogits(c, of_nodes, nodes, grads, dz, roots, &dz_errors, &root_errors);
-  // A slope is that of a logit which the products have rounded.
+  // The products round the logits, and so the slopes.
   const double slope =
       c.soft_cap > 0 ? 2 * ToleranceOf<T>(c.precision, c.width, 1) / c.soft_cap
                      : 0;
