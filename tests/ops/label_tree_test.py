@@ -2,88 +2,29 @@
 
 import itertools
 
-import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import label_tree_cases, trees
 from tests.support import label_tree_reference as reference
-from tests.support import trees
+from tests.support.label_tree_cases import (
+    gradients,
+    padded,
+    random_labels,
+    random_parameters,
+)
 from tests.support.pairs import all_pairs
-from tests.support.training import assert_near, kept_loss, states, step_from
+from tests.support.places import HERE
 from tests.support.update_rules import OPTIMIZERS, built
 
-DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
-# What the values below are right to, with a width of 7.
-TOLERANCES = dict(zip(DTYPES, (1e-12, 1e-5, 2e-2, 3e-3), strict=True))
-WIDTH = 7
 
-
-def random_parameters(tree, dtype=np.float64, batch=9, seed=0):
-    """Weights, biases and inputs."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.normal(size=shape).astype(dtype)
-        for shape in [(tree.num_rows, WIDTH), tree.num_rows, (batch, WIDTH)]
-    ]
-
-
-def random_labels(tree, batch=9, most=6, seed=0):
-    """Lists of labels, some of them twice; the first is empty."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.integers(tree.num_classes, size=min(i, most)).tolist()
-        for i in range(batch)
-    ]
-
-
-def padded(labels, padding=-1):
-    full = np.full([len(labels), max(map(len, labels))], padding)
-    for row, its in zip(full, labels, strict=True):
-        row[: len(its)] = its
-    return full
-
-
-def gradients(parameters, labels, tree, upstream, make=tf.Variable):
-    """Losses, and the gradients of the weights, the biases and the inputs."""
-    weights, biases = [None if p is None else make(p) for p in parameters[:2]]
-    inputs = tf.constant(parameters[2])
-    sources = [v for v in (weights, biases, inputs) if v is not None]
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        losses = tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
-        total = tf.reduce_sum(losses * tf.cast(upstream, losses.dtype))
-    return losses, *tape.gradient(total, sources)
-
-
-@pytest.mark.parametrize("name, dtype", all_pairs([*trees.CATALOGUE], DTYPES))
+@pytest.mark.parametrize(
+    "name, dtype", all_pairs([*trees.CATALOGUE], label_tree_cases.DTYPES)
+)
 def test_loss_and_gradients(name, dtype):
-    tree = trees.CATALOGUE[name]()
-    parameters = random_parameters(tree, dtype)
-    labels = random_labels(tree)
-    upstream = np.linspace(-1, 2, len(labels))
-    found = gradients(parameters, padded(labels), tree, upstream)
-    wide = [np.asarray(p, np.float64) for p in parameters]
-    losses, dx, dw, db, touched = reference.loss(
-        *wide[:2], labels, wide[2], tree, upstream
-    )
-    tolerance = TOLERANCES[dtype]
-
-    def check(one, other):
-        np.testing.assert_allclose(
-            np.asarray(one, np.float64),
-            other,
-            rtol=tolerance,
-            atol=tolerance * max(1, np.abs(other).max()),
-        )
-
-    # 16-bit weights are widened without rounding.
-    check(found[0], losses)
-    check(found[3], dx)
-    for slices, dense in ((found[1], dw), (found[2], db)):
-        np.testing.assert_array_equal(slices.indices, np.flatnonzero(touched))
-        check(tf.convert_to_tensor(slices), dense)
+    label_tree_cases.check_loss(HERE, name, dtype)
 
 
 def test_all_sets_of_labels():
@@ -164,56 +105,11 @@ def test_shapes():
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_steps(rule, dtype):
-    """In place, and from the state of a loss, as by the gradient."""
-    tree = trees.CATALOGUE["huffman_4ary"]()
-    start = random_parameters(tree, dtype)
-    inputs = tf.constant(start[2])
-    upstream = tf.constant(np.linspace(0.5, 1.5, 9), dtype)
+    label_tree_cases.check_steps(HERE, rule, dtype)
 
-    def in_place(variables, labels, optimizer):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            losses = tf_hsm.label_tree_train_step(
-                *variables,
-                labels,
-                inputs,
-                tree,
-                optimizer,
-                loss_weights=upstream,
-            )
-            total = tf.reduce_sum(upstream * losses)
-        return losses, tape.gradient(total, inputs)
 
-    def by_gradient(variables, labels, optimizer):
-        parameters = [*(v.numpy() for v in variables), start[2]]
-        losses, *found, dx = gradients(parameters, labels, tree, upstream)
-        optimizer.apply(found, variables)
-        return losses, dx
-
-    def from_state(variables, labels, optimizer):
-        made = kept_loss(
-            variables,
-            labels,
-            inputs,
-            tree,
-            label_sets=True,
-            ignore_classes=[-1],
-        )
-        step_from(made.state, variables, upstream, optimizer)
-        return made.loss, made.input_grads * upstream[:, np.newaxis]
-
-    results = []
-    for step in (in_place, by_gradient, from_state):
-        variables = [tf.Variable(p) for p in start[:2]]
-        optimizer = built(rule, variables)
-        found = [
-            step(variables, padded(random_labels(tree, seed=i)), optimizer)
-            for i in range(3)
-        ]
-        results.append([found, states(optimizer, variables)])
-        assert int(optimizer.iterations) == 3
-    for other in results[1:]:
-        assert_near(results[0], other, 1e-10 if dtype == np.float64 else 1e-4)
+def test_wrong_labels():
+    label_tree_cases.check_wrong_labels(HERE)
 
 
 def test_weights_of_losses():

@@ -11,7 +11,13 @@ import pytest
 import tensorflow as tf
 
 from tests.support import answer_cases as answers
-from tests.support import gpu_cases, step_cases, training, trees
+from tests.support import (
+    gpu_cases,
+    label_tree_cases,
+    step_cases,
+    training,
+    trees,
+)
 from tests.support import gpu_error_cases as errors
 from tests.support.answer_cases import RESTRICTED, check_log_probs
 from tests.support.evaluation import check_random_loss as check_loss
@@ -65,6 +71,7 @@ def _errors():
         gpu_cases.check_trees_are_told_apart,
         gpu_cases.check_two_threads,
         gpu_cases.check_pinned_or_not,
+        label_tree_cases.check_wrong_labels,
         step_cases.check_a_step_keeps_what_was_read,
         step_cases.check_infinities,
         errors.check_rules_of_cpus,
@@ -201,7 +208,24 @@ def suite(is_emulated, needs_cublas=()):
         make=[training.in_place, training.after_loss],
         **capped,
     )
-    add(step_cases.check_two_steps, name=["two_level_1013"])
+    add(step_cases.check_two_steps, name=["two_level_1013", "label_tree"])
+    label_trees = of(["flat", "random", "binary_37"], [*trees.CATALOGUE])
+    add(
+        label_tree_cases.check_loss,
+        in_pairs=is_emulated,
+        name=label_trees,
+        dtype=DTYPES,
+        make=[tf.Variable, tf.constant],
+        graph=[False, True],
+    )
+    add(label_tree_cases.check_steps, rule=ON_GPUS, dtype=[np.float64, F4])
+    add(
+        label_tree_cases.check_answers,
+        in_pairs=is_emulated,
+        name=label_trees,
+        dtype=SEARCHED,
+        make=[tf.Variable, tf.constant],
+    )
     add(
         gpu_cases.check_optimizer,
         in_pairs=True,

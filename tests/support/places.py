@@ -7,12 +7,14 @@ import tensorflow as tf
 # What has a GPU kernel.
 OPS = [
     "ResourceTfHsmTrainStep",
+    "ResourceTfHsmLabelTreeTrainStep",
     "ResourceTfHsmLossStep",
     "ResourceTfHsmSparseUpdate",
 ]
 for _name in (
     "Loss",
     "LossGrad",
+    "LabelTreeLoss",
     "LogProbs",
     "LogProbsGrad",
     "ClassLogProbs",

@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.ops import rescoring
-from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
-from tf_hsm.ops.log_probs import check_not_of_nodes, masked
+from tf_hsm.ops.allowed import AllowedClasses
+from tf_hsm.ops.log_probs import check_not_of_nodes, masked, of_given
 from tf_hsm.ops.row_update import RowUpdate, count_step
-from tf_hsm.ops.top_k import BeamTopK, TopK
+from tf_hsm.ops.top_k import BeamTopK, TopK, search
 from tf_hsm.ops.train_step import step_arguments
 from tf_hsm.runtime import (
     arguments,
@@ -25,8 +25,7 @@ from tf_hsm.runtime import (
     label_sets,
     private_tensorflow,
 )
-from tf_hsm.runtime.devices import cpu_only
-from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
+from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Tree
 from tf_hsm.tree.check import check_not_pinned
 
@@ -48,8 +47,8 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
 
     Args:
       weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
-        `tf.Variable` or a Keras variable, on the CPU; float32, bfloat16,
-        float16 or float64. Sums are made in float32, for float64 in float64.
+        `tf.Variable` or a Keras variable; float32, bfloat16, float16 or
+        float64. Sums are made in float32, for float64 in float64.
       biases: `[rows]` of the same type, or None.
       labels: `[..., M]`, integers in `[0, tree.num_classes)`, in any order;
         negative numbers are none. Or a `tf.RaggedTensor`. A label that stands
@@ -65,7 +64,6 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
-      tf.errors.UnimplementedError: a GPU holds the weights.
       ValueError: the tree is pinned.
     """
     return label_tree_loss_outputs(weights, biases, labels, inputs, tree).loss
@@ -74,17 +72,17 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
 def label_tree_loss_outputs(weights, biases, labels, inputs, tree):
     """Calls the op of `label_tree_loss`; see `loss_outputs`."""
     inputs = arguments.dense("inputs", inputs)
-    with _place(weights, tree):
-        return call.forward(
-            "tf_hsm_label_tree_loss",
-            weights,
-            biases,
-            inputs,
-            labels=_read(labels, inputs, tree),
-            **tree_tensors(tree, near=weights)._asdict(),
-            ignore_classes=[label_sets.NONE],
-            with_gradients=gradients.is_recording(),
-        )
+    labels = _read(labels, inputs, tree)
+    return call.forward(
+        "tf_hsm_label_tree_loss",
+        weights,
+        biases,
+        inputs,
+        labels=labels,
+        **tree_tensors(tree, near=weights)._asdict(),
+        ignore_classes=[label_sets.NONE],
+        with_gradients=gradients.is_recording(),
+    )
 
 
 def label_tree_train_step(
@@ -123,7 +121,6 @@ def label_tree_train_step(
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; nothing is updated then.
-      tf.errors.UnimplementedError: a GPU holds the weights.
       TypeError: weights or biases are no variables.
       ValueError: the tree is pinned, the optimizer does what is not possible
         in place, or there are several replicas.
@@ -131,20 +128,19 @@ def label_tree_train_step(
     inputs = arguments.dense("inputs", inputs)
     update = RowUpdate(weights, biases, optimizer, stochastic_rounding, seed)
     labels = _read(labels, inputs, tree)
-    with _place(weights, tree):
-        found = call.op(
-            "tf_hsm_label_tree_train_step",
-            inputs=arguments.floats(inputs, update.dtype),
-            with_gradients=gradients.is_recording(),
-            **step_arguments(
-                update,
-                labels,
-                tree,
-                loss_weights,
-                label_sets.NONE,
-                are_sets=True,
-            ),
-        )
+    found = call.op(
+        "tf_hsm_label_tree_train_step",
+        inputs=arguments.floats(inputs, update.dtype),
+        with_gradients=gradients.is_recording(),
+        **step_arguments(
+            update,
+            labels,
+            tree,
+            loss_weights,
+            label_sets.NONE,
+            are_sets=True,
+        ),
+    )
     count_step(update.optimizer, found.loss)
     return found.loss
 
@@ -201,11 +197,13 @@ def label_tree_top_k(
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
-      tf.errors.UnimplementedError: a GPU holds the weights.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `k` is above
+        1,024, `beam_width` is given, or they are float64.
       ValueError: the tree is pinned, `beam_width` is below 1, or there are a
         threshold and bounds; or see `rescore` of `hierarchical_softmax_top_k`.
       TypeError: `k`, `beam_width` or `rescore` is no integer.
     """
+    _check_tree(tree)
     count = k
     if rescore is not None:
         count = rescoring.count_of(
@@ -222,26 +220,21 @@ def label_tree_top_k(
     mask = None
     if allowed is not None:
         mask = AllowedClasses.read(allowed, tree, inputs)
-    with _place(weights, tree):
-        masked = NO_MASK
-        if mask is not None:
-            masked = mask.search_arguments(tree, weights)
-        found = call.down_tree(
-            "tf_hsm_top_k",
-            weights,
-            biases,
-            inputs,
-            tree,
-            {"root_log_probs": None, "bounds": bounds},
-            **masked,
-            k=arguments.scalar("k", count, tf.int64),
-            beam_width=arguments.count_or_zero("beam_width", beam_width),
-            has_sigmoids=True,
+    found = search(
+        weights,
+        biases,
+        inputs,
+        tree,
+        count,
+        beam_width,
+        {"root_log_probs": None, "bounds": bounds},
+        mask=mask,
+        has_sigmoids=True,
+    )
+    if rescore is not None:
+        return rescoring.rescored(
+            found, weights, biases, inputs, tree, k, has_sigmoids=True
         )
-        if rescore is not None:
-            return rescoring.rescored(
-                found, weights, biases, inputs, tree, k, has_sigmoids=True
-            )
     if return_pruned:
         return BeamTopK(found.log_probs, found.classes, found.num_pruned)
     return TopK(found.log_probs, found.classes)
@@ -279,23 +272,16 @@ def label_tree_log_prob(
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit.
-      tf.errors.UnimplementedError: a GPU holds the weights.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `nodes` is
+        set.
       ValueError: the tree is pinned, or `allowed` stands beside `nodes`.
     """
     check_not_of_nodes(nodes, allowed)
+    _check_tree(tree)
     classes = arguments.integers(classes, "classes")
-    with _place(weights, tree):
-        log_probs = call.down_tree(
-            "tf_hsm_class_log_probs",
-            weights,
-            biases,
-            inputs,
-            tree,
-            {"root_log_probs": None},
-            **path_tensors(tree, weights, nodes)._asdict(),
-            classes=classes,
-            has_sigmoids=True,
-        )
+    log_probs = of_given(
+        weights, biases, classes, inputs, tree, nodes, has_sigmoids=True
+    )
     if allowed is None:
         return log_probs
     return masked(
@@ -305,14 +291,13 @@ def label_tree_log_prob(
 
 def _read(labels, inputs, tree):
     """Returns labels as `label_sets.read` does."""
-    _checks.check_is_tree(tree)
+    _check_tree(tree)
     return label_sets.read(labels, inputs, counts=[tree.num_classes])
 
 
-def _place(weights, tree):
-    """A scope for the ops; pinned trees raise an error."""
+def _check_tree(tree):
+    _checks.check_is_tree(tree)
     check_not_pinned(tree, "a label tree")
-    return cpu_only(weights, "a label tree")
 
 
 private_tensorflow.declare_read_only("ResourceTfHsmLabelTreeLoss")

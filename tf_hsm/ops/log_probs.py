@@ -124,19 +124,16 @@ def hierarchical_softmax_log_prob(
     check_mask_options(tree, root_log_probs, allowed, renormalize)
     check_not_of_nodes(nodes, allowed)
     classes = arguments.integers(classes, "classes")
-    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
-    with place:
-        log_probs = call.down_tree(
-            "tf_hsm_class_log_probs",
-            weights,
-            biases,
-            inputs,
-            tree,
-            {"root_log_probs": root_log_probs},
-            logit_soft_cap,
-            **path_tensors(tree, weights, nodes)._asdict(),
-            classes=classes,
-        )
+    log_probs = of_given(
+        weights,
+        biases,
+        classes,
+        inputs,
+        tree,
+        nodes,
+        root_log_probs=root_log_probs,
+        logit_soft_cap=logit_soft_cap,
+    )
     if allowed is None:
         return log_probs
     mask = AllowedClasses.read(allowed, tree, inputs)
@@ -146,6 +143,34 @@ def hierarchical_softmax_log_prob(
             weights, biases, inputs, tree, root_log_probs, mask, logit_soft_cap
         )
     return masked(log_probs, classes, mask, of_allowed)
+
+
+def of_given(
+    weights,
+    biases,
+    classes,
+    inputs,
+    tree,
+    nodes,
+    root_log_probs=None,
+    logit_soft_cap=None,
+    has_sigmoids=False,
+):
+    """Calls the op of `hierarchical_softmax_log_prob`, and of label trees."""
+    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
+    with place:
+        return call.down_tree(
+            "tf_hsm_class_log_probs",
+            weights,
+            biases,
+            inputs,
+            tree,
+            {"root_log_probs": root_log_probs},
+            logit_soft_cap,
+            **path_tensors(tree, weights, nodes)._asdict(),
+            classes=classes,
+            has_sigmoids=has_sigmoids,
+        )
 
 
 def masked(log_probs, classes, mask, of_allowed=None):

@@ -152,7 +152,7 @@ def hierarchical_softmax_top_k(
     mask = None
     if allowed is not None:
         mask = AllowedClasses.read(allowed, tree, inputs)
-    outputs = _search(
+    outputs = search(
         weights,
         biases,
         inputs,
@@ -200,12 +200,12 @@ def best_class(weights, biases, inputs, tree, logit_soft_cap=None):
     a graph has no use for the result.
     """
     optional = {"root_log_probs": None, "bounds": None}
-    return _search(
+    return search(
         weights, biases, inputs, tree, 1, None, optional, logit_soft_cap
     ).best_class
 
 
-def _search(
+def search(
     weights,
     biases,
     inputs,
@@ -213,9 +213,11 @@ def _search(
     k,
     beam_width,
     optional,
-    logit_soft_cap,
+    logit_soft_cap=None,
     mask=None,
+    has_sigmoids=False,
 ):
+    """Calls the op of `hierarchical_softmax_top_k`, and of label trees."""
     place = contextlib.nullcontext()
     if beam_width is not None and variable_of(weights) is None:
         # GPUs have no beams. An op on a variable runs where the variable is.
@@ -234,6 +236,7 @@ def _search(
             logit_soft_cap,
             k=arguments.scalar("k", k, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
+            has_sigmoids=has_sigmoids,
             **allowed,
         )
 

@@ -100,6 +100,13 @@ struct Batch {
   Accumulator<T> z_loss = 0;
   // [size, roots], where walks down begin; null: 0. The loss does not read it.
   const Accumulator<T>* root_log_probs = nullptr;
+  // Of a label tree, for its loss: see label_tree.h. Then `size` is the number
+  // of visits, and labels and arrays of the tree are not read.
+  const void* visits = nullptr;         // in host memory
+  const void* device_visits = nullptr;  // a copy
+  // Whether each row has a sigmoid, as in a label tree: for top-k and
+  // log-probabilities.
+  bool has_sigmoids = false;
 };
 
 // Bytes of the two blocks of device memory that a batch needs, aligned to 256.
@@ -121,7 +128,7 @@ struct Memory {
 };
 
 template <typename T>
-struct LossOutputs {
+struct LossOutputs {  // of the examples
   using A = Accumulator<T>;
   A* loss = nullptr;              // [size]
   A* dx = nullptr;                // [size, width], or null

@@ -119,6 +119,7 @@ struct CheckCase {
   bool starts = false;  // of walks down, in a tree; a forest has them anyway
   double soft_cap = 0;  // of the logits; 0: none
   double z_loss = 0;
+  bool sigmoids = false;  // of a label tree, in predictions
 
   CheckCase& WithoutBiases() {
     biases = false;

@@ -28,6 +28,7 @@
 #include "cc/cuda/check/concurrency_check.h"
 #include "cc/cuda/check/garbage_check.h"
 #include "cc/cuda/check/inference_check.h"
+#include "cc/cuda/check/label_tree_check.h"
 #include "cc/cuda/check/log_probs_grad_check.h"
 #include "cc/cuda/check/loss_check.h"
 #include "cc/cuda/check/plan_check.h"
@@ -244,6 +245,7 @@ std::vector<Check> AllChecks() {
       }
     }
   });
+  add("label trees", CheckLabelTrees);
   add("rows of a gradient", CheckSparseUpdates);
   add("one block or many", CheckTwoWays);
   add("room for logits", CheckRoom);

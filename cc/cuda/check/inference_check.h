@@ -35,6 +35,7 @@ struct InferenceCase {
         size(std::min(c.size, most)),
         width(c.width),
         soft_cap(c.soft_cap),
+        sigmoids(c.sigmoids),
         w(Draw<T>(tree.num_weight_rows() * width, 32, rng)),
         b(Draw<T>(c.biases ? tree.num_weight_rows() : 0, 64, rng)),
         x(Draw<T>(size * width, 64, rng)),
@@ -48,6 +49,7 @@ struct InferenceCase {
                       device_x, size, width, precision)) {
     batch.root_log_probs = starts.empty() ? nullptr : device_starts.data();
     batch.logit_soft_cap = soft_cap;
+    batch.has_sigmoids = sigmoids;
   }
 
   std::string Name(const std::string& what) const {
@@ -93,7 +95,8 @@ struct InferenceCase {
   std::vector<double> WantedLogProbs(bool with_starts) const {
     return ReferenceBatchLogProbs(
         tree, size, width, ToDoubles(w), ToDoubles(b), ToDoubles(x),
-        with_starts ? ToDoubles(starts) : std::vector<double>(), soft_cap);
+        with_starts ? ToDoubles(starts) : std::vector<double>(), soft_cap,
+        sigmoids);
   }
 
   const std::string name;
@@ -105,6 +108,7 @@ struct InferenceCase {
   const Levels& levels;
   const int64_t size, width;
   const double soft_cap;
+  const bool sigmoids;
   const std::vector<T> w, b, x;
   const std::vector<A> starts;       // [size, roots], or none
   const std::vector<int64_t> roots;  // the numbers of the groups' trees

@@ -149,7 +149,7 @@ class MadePlan {
     }
     for (size_t n = 0; n < nodes.size(); ++n) {
       const DeviceNode& node = nodes[n];
-      if (node.large() != large) continue;
+      if (node.large != large) continue;
       if (logits[n] != node.num_weight_rows() * node.population()) {
         return "logits in no item ";
       }

@@ -32,7 +32,7 @@ inline PlanFacts FactsOf(const std::vector<DeviceNode>& nodes,
   for (int64_t n = 0; n < counts.num_nodes; ++n) {
     const DeviceNode& node = nodes[n];
     facts.nodes_cut_by_examples += cuts.Merges(node);
-    if (!node.large()) continue;
+    if (!node.large) continue;
     const int64_t of_hot = node.Examples(true);
     facts.hot_examples += of_hot;
     facts.hot_forward_items += cuts.ForwardItems(node, true);

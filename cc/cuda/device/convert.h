@@ -139,6 +139,9 @@ TF_HSM_DEVICE float FastExp(float value) {
 }
 TF_HSM_DEVICE float Log(float value) { return logf(value); }
 TF_HSM_DEVICE double Log(double value) { return log(value); }
+// log(1 + value)
+TF_HSM_DEVICE float Log1p(float value) { return log1pf(value); }
+TF_HSM_DEVICE double Log1p(double value) { return log1p(value); }
 TF_HSM_DEVICE float Tanh(float value) { return tanhf(value); }
 TF_HSM_DEVICE double Tanh(double value) { return tanh(value); }
 TF_HSM_HOST_DEVICE float Sqrt(float value) { return sqrtf(value); }
@@ -150,6 +153,21 @@ TF_HSM_DEVICE double Abs(double value) { return fabs(value); }
 // The larger one; NaN counts as less than all.
 TF_HSM_DEVICE float Max(float a, float b) { return fmaxf(a, b); }
 TF_HSM_DEVICE double Max(double a, double b) { return fmax(a, b); }
+
+// p = 1 / (1 + exp(-z)); returns -log(1 - p). No exponential overflows.
+template <typename A>
+TF_HSM_DEVICE A Sigmoid(A z, A* p) {
+  const A e = Exp(-Abs(z));
+  *p = (z > 0 ? A(1) : e) / (1 + e);
+  return Max(z, A(0)) + Log1p(e);
+}
+
+// log(1 / (1 + exp(-z)))
+template <typename A>
+TF_HSM_DEVICE A LogSigmoid(A z) {
+  A unused;
+  return 0 - Sigmoid(-z, &unused);
+}
 
 // What to subtract before exp, given the largest logit: itself, unless that
 // would make NaN of logits that are all minus infinity.

@@ -179,7 +179,7 @@ MergeRows(RowArguments<T> in) {
     const int64_t before = plan.RowsBefore(n);
     const RowSpan<A> row = {
         node.first_weight_row() + k, before + k, 1, parts, 0, parts + in.width};
-    if (node.large()) SubtractShares<kWarp>(in.buffers, n, in.width, row);
+    if (node.large) SubtractShares<kWarp>(in.buffers, n, in.width, row);
     EmitRows<kWarp>(in.out, row, in.width, terms);
     SyncWarp();
   }

@@ -5,6 +5,7 @@
 
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/hot/hot.h"
+#include "cc/cuda/loss/label_tree.h"
 #include "cc/cuda/loss/loss_launcher.h"
 #include "cc/cuda/loss/path.h"
 
@@ -48,6 +49,10 @@ std::string FinishForward(const Batch<T>& batch, const Memory& memory,
   const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
   const LossLauncher<T> launcher(batch, memory, stream);
+  if (batch.visits != nullptr) {
+    LaunchVisits(launcher, outputs);
+    return LaunchError();
+  }
   const Buffers<T>& buffers = launcher.buffers;
   const LaunchShape& shape = launcher.shape;
   const int64_t path_bytes = 2 * batch.width * sizeof(Accumulator<T>);

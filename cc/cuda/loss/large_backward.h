@@ -3,7 +3,7 @@
 //
 //   dz = g (exp(z - m) / s - [row is on the path]);   dW = dz^T x;   db: dz
 //
-// or as PassTerms have it with a z-loss or a soft cap,
+// or as PassTerms have it in a label tree, with a z-loss or with a soft cap,
 //
 // for 32 rows of a group and some of the examples that pass it: what a block
 // does for one item. m and 1 / s are what the forward saved. The logits were
@@ -207,7 +207,9 @@ class LargeBackward {
     auto write = [&](int row, int example, A z) {
       const bool active = row < item.num_rows && example < examples;
       A value = 0;
-      if (active) {
+      if (active && HasSigmoids(from)) {
+        value = z * terms.passes[example].grad;
+      } else if (active) {
         const PassTerms<A> pass = terms.passes[example];
         value = (Product::Exp(z - pass.max) * pass.scale -
                  (first_row + row == pass.target ? pass.grad : A(0))) *

@@ -8,7 +8,8 @@
 // one is used. m, s and v are rescaled when a tile raises the maximum, which is
 // exact but for rounding (docs/math.md, section 4), so that the logits never
 // leave the block, unless they are kept for the backward where that costs less
-// than the weights. WalkPaths merges the items of a group.
+// than the weights. WalkPaths merges the items of a group. In a label tree
+// (tile_softmax.h), v = sum dz w, and SumVisits adds them up.
 //
 // A width of more columns than fit is cut into slabs; then a block has one slab
 // of v, and makes z from all of them.
@@ -27,7 +28,7 @@
 
 namespace tf_hsm::gpu {
 
-template <typename Product>
+template <typename Product, bool sigmoids>
 class LargeForward {
  public:
   using T = typename Product::Weight;
@@ -50,7 +51,7 @@ class LargeForward {
     const Input* inputs = InputsOf<Product>(in_.buffers) + position * in_.width;
     const T* w = in_.weights + (node.first_row + item.row) * in_.width;
     const Parts parts = Product::PartsOf(item.num_examples);
-    const TileSoftmax<Product> softmax(in_, node, item, own_slab == 0);
+    TileSoftmax<Product, sigmoids> softmax(in_, node, item, own_slab == 0);
     const int x_rows = PlaceTiles(item.num_examples);
 
     auto first_column = [&](int step) {
@@ -94,7 +95,7 @@ class LargeForward {
         continue;
       }
       const bool last = now.step == steps - 1;
-      typename TileSoftmax<Product>::Biases biases;
+      typename TileSoftmax<Product, sigmoids>::Biases biases;
       softmax.Load(now.row, last, biases);
       if (now.step < count) {
         product_.MultiplyLogits(
@@ -202,11 +203,11 @@ class LargeForward {
   Product product_;
 };
 
-template <typename Product>
+template <typename Product, bool sigmoids = false>
 TF_HSM_CROWDED_KERNEL(kTileThreads, Product::kBlocks)
 ForwardLarge(LargeArguments<typename Product::Weight> in, bool with_dx) {
   const int slabs = with_dx ? in.slabs.count : 1;
-  LargeForward<Product> work(in, with_dx);
+  LargeForward<Product, sigmoids> work(in, with_dx);
   const int64_t count = in.buffers.plan.counts->work.forward_items * slabs;
   for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = in.buffers.forward_items[i / slabs];

@@ -23,14 +23,19 @@ struct LossLauncher : Launcher {
         shape(ShapeOf(batch, device)),
         sizes(LayOut(batch, memory, shape, &buffers)) {}
 
-  // The part of the state that needs labels and inputs alone, and the items of
-  // the forward. Returns an empty string, or a sentence: then nothing more may
-  // be launched.
+  // The part of the state that needs labels and inputs alone, which visits have
+  // already of the labels, and the items of the forward. Returns an empty
+  // string, or a sentence: then nothing more may be launched.
   std::string Plan(Accumulator<T>* loss) const {
-    const bool large = buffers.bounds.forward_items > 0;
-    const std::string error =
-        MakePlan(batch, buffers.bounds, buffers.plan, buffers.plan_scratch,
-                 loss, large ? buffers.forward_items : nullptr, stream);
+    std::string error;
+    if (batch.visits != nullptr) {
+      ListForward(buffers.bounds, buffers.plan, buffers.forward_items, stream);
+    } else {
+      const bool large = buffers.bounds.forward_items > 0;
+      error =
+          MakePlan(batch, buffers.bounds, buffers.plan, buffers.plan_scratch,
+                   loss, large ? buffers.forward_items : nullptr, stream);
+    }
     if (error.empty()) {
       PackInputs(*this, batch, buffers.plan.order, buffers.x, buffers.operands);
     }

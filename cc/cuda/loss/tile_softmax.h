@@ -1,4 +1,5 @@
-// The softmax of a tile of logits of LargeForward, by all threads of a block.
+// The softmax of a tile of logits of LargeForward, or their sigmoids in a label
+// tree, by all threads of a block.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_TILE_SOFTMAX_H_
 #define TF_HSM_CC_CUDA_LOSS_TILE_SOFTMAX_H_
@@ -49,7 +50,10 @@ TF_HSM_HOST_DEVICE int64_t ForwardSharedBytes(int columns, int stages) {
 // after tile of an item, and keeps m and s of all tiles so far. If there are up
 // to 8 examples, 32 lanes have one; if up to 16, 16 lanes; else 8. A lane reads
 // and writes its own rows alone.
-template <typename Product>
+//
+// With sigmoids, z becomes dz = p - [row is positive], which is kept, s is the
+// sum of the losses of the rows, and there is no m. Tiles come in their order.
+template <typename Product, bool sigmoids>
 class TileSoftmax {
  public:
   using T = typename Product::Weight;
@@ -58,7 +62,7 @@ class TileSoftmax {
   // Those of the thread's rows.
   using Biases = T[kTile / 8];  // as stored: to widen them is to wait
 
-  // Writes target logits, and logits that are kept, if it `writes`.
+  // Writes target logits, and what is kept of each logit, if it `writes`.
   TF_HSM_DEVICE TileSoftmax(const LargeArguments<T>& in, const DeviceNode& node,
                             const Item& item, bool writes)
       : in_(in), node_(node), item_(item) {
@@ -66,14 +70,22 @@ class TileSoftmax {
     WithLanes([&](auto lanes) {
       own_example = ThreadIndex() / decltype(lanes)::value;
     });
-    if (own_example >= item.num_examples || !writes) return;
+    if (own_example >= item.num_examples) return;
     const Buffers<T>& out = in.buffers;
     const int example = item.example + own_example;
     const int64_t pass = out.plan.Pass(node.level, node.begin + example);
-    const int64_t target = out.plan.path_rows[pass] - node.first_row - item.row;
-    if (target >= 0 && target < item.num_rows) {
-      target_ = static_cast<int>(target);
-      target_logit_ = out.target_logits + pass;
+    if constexpr (sigmoids) {
+      positive_ = out.visits.positive_starts[pass];
+      last_positive_ = out.visits.positive_starts[pass + 1];
+    }
+    if (!writes) return;
+    if constexpr (!sigmoids) {
+      const int64_t target =
+          out.plan.path_rows[pass] - node.first_row - item.row;
+      if (target >= 0 && target < item.num_rows) {
+        target_ = static_cast<int>(target);
+        target_logit_ = out.target_logits + pass;
+      }
     }
     if (node.Keeps(example)) {
       logits_ = out.logits + node.logits_offset +
@@ -92,7 +104,7 @@ class TileSoftmax {
   // Between two barriers. Leaves in the terms also the factors by which what
   // was summed before is out.
   TF_HSM_DEVICE void Run(int row, const Parts& parts, const Biases& biases,
-                         Terms& terms) const {
+                         Terms& terms) {
     WithLanes([&](auto lanes) {
       OnLanes<decltype(lanes)::value>(row, parts, biases, terms);
     });
@@ -124,23 +136,51 @@ class TileSoftmax {
     }
   }
 
+  // Of the tile that begins at `row`, a bit for each positive row.
+  TF_HSM_DEVICE uint32_t FindPositives(int row) {
+    const int32_t* positives = in_.buffers.visits.positives;
+    const int first = static_cast<int>(item_.row) + row;
+    uint32_t bits = 0;
+    for (; positive_ < last_positive_; ++positive_) {
+      const int place = positives[positive_] - first;
+      if (place >= kTile) break;
+      if (place >= 0) bits |= uint32_t{1} << place;
+    }
+    return bits;
+  }
+
   template <int lanes>
   TF_HSM_DEVICE void OnLanes(int row, const Parts& parts, const Biases& biases,
-                             Terms& terms) const {
+                             Terms& terms) {
     if (!HasExamples<lanes>()) return;
-    constexpr int kOwnRows = kTile / lanes;
     constexpr int kDown = lanes * kCoefficientStride;
     const int own_row = ThreadIndex() % lanes, own = ThreadIndex() / lanes;
-    const int rows = Smaller(kTile, item_.num_rows - row) - own_row;
     A* z_at = terms.z + own_row * kCoefficientStride + own;
-    A z[kOwnRows];
-    A max = -static_cast<A>(INFINITY);
+    A z[kTile / lanes];
     TF_HSM_UNROLL
-    for (int i = 0; i < kOwnRows; ++i) {
+    for (int i = 0; i < kTile / lanes; ++i) {
       z[i] = z_at[i * kDown] + Widen(biases[i]);
       for (int e = parts.step(); e < parts.end; e += parts.step()) {
         z[i] += z_at[i * kDown + e];
       }
+    }
+    if constexpr (sigmoids) {
+      MakeSigmoids<lanes>(row, z, terms);
+    } else {
+      MakeSoftmax<lanes>(row, z, terms);
+    }
+  }
+
+  // What the thread's `z` become, from row own_row of the tile on.
+  template <int lanes>
+  TF_HSM_DEVICE void MakeSoftmax(int row, A* z, Terms& terms) const {
+    constexpr int kOwnRows = kTile / lanes;
+    const int own_row = ThreadIndex() % lanes, own = ThreadIndex() / lanes;
+    const int rows = Smaller(kTile, item_.num_rows - row) - own_row;
+    A* z_at = terms.z + own_row * kCoefficientStride + own;
+    A max = -static_cast<A>(INFINITY);
+    TF_HSM_UNROLL
+    for (int i = 0; i < kOwnRows; ++i) {
       z[i] = in_.buffers.soft_cap.Logit(z[i]);
       if (lanes * i >= rows) continue;
       const int r = row + own_row + lanes * i;
@@ -159,17 +199,47 @@ class TileSoftmax {
     for (int i = 0; i < kOwnRows; ++i) {
       const A e = lanes * i < rows ? Product::Exp(z[i] - shift) : A(0);
       sum += e;
-      z_at[i * kDown] = e * in_.buffers.soft_cap.Slope(z[i]) *
-                        CoefficientScale<Product>::value;
+      z_at[i * lanes * kCoefficientStride] = e *
+                                             in_.buffers.soft_cap.Slope(z[i]) *
+                                             CoefficientScale<Product>::value;
     }
-    TF_HSM_UNROLL
-    for (int n = lanes / 2; n > 0; n /= 2) sum += ShuffleXor(sum, n);
+    sum = SumOfLanes<lanes>(sum);
     const A factor = Exp(before - shift);
     if (own_row == 0) {
       terms.factor[own] = factor;
       terms.sum[own] = terms.sum[own] * factor + sum;
       terms.max[own] = now;
     }
+  }
+
+  template <int lanes>
+  TF_HSM_DEVICE void MakeSigmoids(int row, const A* z, Terms& terms) {
+    const int own_row = ThreadIndex() % lanes, own = ThreadIndex() / lanes;
+    const int rows = Smaller(kTile, item_.num_rows - row) - own_row;
+    const uint32_t positives = FindPositives(row) >> own_row;
+    A* z_at = terms.z + own_row * kCoefficientStride + own;
+    A sum = 0;
+    TF_HSM_UNROLL
+    for (int i = 0; i < kTile / lanes; ++i) {
+      A dz = 0;
+      if (lanes * i < rows) {
+        const bool positive = (positives >> (lanes * i) & 1) != 0;
+        sum += Sigmoid(positive ? -z[i] : z[i], &dz);
+        if (positive) dz = -dz;
+        if (logits_ != nullptr) logits_[row + own_row + lanes * i] = dz;
+      }
+      z_at[i * lanes * kCoefficientStride] =
+          dz * CoefficientScale<Product>::value;
+    }
+    sum = SumOfLanes<lanes>(sum);
+    if (own_row == 0) terms.sum[own] += sum;
+  }
+
+  template <int lanes>
+  TF_HSM_DEVICE static A SumOfLanes(A sum) {
+    TF_HSM_UNROLL
+    for (int n = lanes / 2; n > 0; n /= 2) sum += ShuffleXor(sum, n);
+    return sum;
   }
 
   const LargeArguments<T>& in_;
@@ -179,6 +249,9 @@ class TileSoftmax {
   A* target_logit_ = nullptr;  // null: not here
   int target_ = -1;            // the row on the path, counted in the item
   A* logits_ = nullptr;        // where the item's rows keep them; or null
+  // Its positive rows from the next tile on: places in the list.
+  int32_t positive_ = 0;
+  int32_t last_positive_ = 0;
 };
 
 }  // namespace tf_hsm::gpu

@@ -21,11 +21,11 @@ TF_HSM_DEVICE void SortNode(const PlanTask& task, int64_t n) {
   if (n == 0) plan.counts->num_nodes = count;
   if (n >= count) return;
   DeviceNode node = task.scratch.unsorted[task.scratch.sorted_values[n]];
-  node.hot = task.bounds.hot_items > 0 && node.large() &&
+  node.hot = task.bounds.hot_items > 0 && node.large &&
              node.population() > kMaxStreamExamples;
   plan.nodes[n] = node;
   totals->rows = node.num_weight_rows();
-  if (!node.large()) {
+  if (!node.large) {
     totals->small_passes = node.population();
     return;
   }
@@ -101,23 +101,8 @@ TF_HSM_DEVICE void CutNode(const PlanTask& task, int64_t n) {
   NodeWork* const work = task.scratch.work + n;
   *work = {};
   if (n >= plan.counts->num_nodes) return;
-  if (plan.nodes[n].large()) KeepLogits(task, n);
-  const DeviceNode node = plan.nodes[n];
-  const int64_t pieces = cuts.ExamplePieces(node);
-  if (node.large()) {
-    work->forward_items =
-        cuts.ForwardItems(node, true) + cuts.ForwardItems(node, false);
-    work->forward_slots =
-        cuts.ForwardSlots(node, true) + cuts.ForwardSlots(node, false);
-    work->backward_items = cuts.BackwardItems(node, false);
-    work->hot_backward_items = cuts.BackwardItems(node, true);
-  } else {
-    work->small_items = pieces;
-  }
-  if (pieces > 1) {
-    work->merge_slots = node.num_weight_rows() * pieces;
-    work->merge_rows = node.num_weight_rows();
-  }
+  if (plan.nodes[n].large) KeepLogits(task, n);
+  *work = cuts.WorkOf(plan.nodes[n]);
 }
 
 // Labels cannot ask for more than the bounds; a tree whose arrays contradict

@@ -50,8 +50,9 @@ struct DeviceNode {
   int32_t begin;
   int32_t end;
   int32_t kept_examples;  // the first ones, whose logits are kept
-  int32_t hot;            // whether the tiles of these are hot
-  int32_t pinned;         // whether the tree is: see tree_view.h
+  bool hot;               // whether the tiles of these are hot
+  bool pinned;            // whether the tree is: see tree_view.h
+  bool large;             // see plan.h
 
   // Those of the parameters.
   TF_HSM_HOST_DEVICE int64_t first_weight_row() const {
@@ -64,7 +65,6 @@ struct DeviceNode {
     return LogitsStride(fanout);
   }
   TF_HSM_HOST_DEVICE int64_t population() const { return end - begin; }
-  TF_HSM_HOST_DEVICE bool large() const { return fanout > kMaxSmallFanout; }
   TF_HSM_HOST_DEVICE bool Keeps(int64_t example) const {
     return example < kept_examples;
   }
@@ -177,7 +177,7 @@ struct Cuts {
   TF_HSM_HOST_DEVICE int64_t Examples(const DeviceNode& node, bool hot) const {
     const int64_t all = node.Examples(hot);
     if (all == 0) return 0;
-    if (!node.large()) return Piece(all, small_examples);
+    if (!node.large) return Piece(all, small_examples);
     return Piece(CeilDivide(all, TileExamples(hot)),
                  hot ? hot_example_tiles : example_tiles) *
            TileExamples(hot);
@@ -196,6 +196,24 @@ struct Cuts {
   }
   TF_HSM_HOST_DEVICE bool Merges(const DeviceNode& node) const {
     return ExamplePieces(node) > 1;
+  }
+
+  // That of one node.
+  TF_HSM_HOST_DEVICE NodeWork WorkOf(const DeviceNode& node) const {
+    NodeWork work = {};
+    if (node.large) {
+      work.forward_items = ForwardItems(node, true) + ForwardItems(node, false);
+      work.forward_slots = ForwardSlots(node, true) + ForwardSlots(node, false);
+      work.backward_items = BackwardItems(node, false);
+      work.hot_backward_items = BackwardItems(node, true);
+    } else {
+      work.small_items = ExamplePieces(node);
+    }
+    if (Merges(node)) {
+      work.merge_slots = node.num_weight_rows() * ExamplePieces(node);
+      work.merge_rows = node.num_weight_rows();
+    }
+    return work;
   }
 
  private:

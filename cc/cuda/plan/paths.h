@@ -214,6 +214,7 @@ TF_HSM_DEVICE void OpenNode(const PlanTask& task, int64_t t) {
   node.kept_examples = 0;
   node.hot = false;
   node.pinned = tree.pinned;
+  node.large = node.fanout > kMaxSmallFanout;
   node.level = static_cast<int32_t>(level);
   node.begin = static_cast<int32_t>(position);
   node.end =

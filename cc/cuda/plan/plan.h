@@ -9,7 +9,7 @@
 //   pass    one example at one group of its path. Its number is level * size +
 //           sorted position, so the passes of a node are consecutive.
 //   small   a node of at most kMaxSmallFanout rows, as on the CPU
-//   large   a node of more rows
+//   large   a node of more rows, and every node of a label tree
 //   hot     a large node of more than kMaxStreamExamples examples, where the
 //           device has the shared memory: hot_sums.h makes gradients of its
 //           logits, which are kept. Hot nodes get their room before others;

@@ -1,5 +1,6 @@
 // The log-probability of a class is that of its root less its loss: the forward
-// runs on a batch with each input as often as it has classes.
+// runs on a batch with each input as often as it has classes. Where rows have
+// sigmoids, those on the path are all that it needs, and a warp climbs it.
 
 #include <cmath>
 
@@ -69,6 +70,48 @@ EndClasses(EndArguments<T> in) {
   }
 }
 
+// The loss of a class whose path begins at the leaf `row`, by a warp; x: the
+// input.
+template <typename T>
+TF_HSM_DEVICE Accumulator<T> ClimbPath(const Batch<T>& batch,
+                                       const Accumulator<T>* x, int64_t row) {
+  using A = Accumulator<T>;
+  A loss = 0, unused;
+  while (row >= 0) {
+    A z = 0;
+    for (int64_t d = Lane(); d < batch.width; d += kWarp) {
+      z += Widen(batch.weights[row * batch.width + d]) * x[d];
+    }
+    z = WarpSum(z);
+    if (batch.biases != nullptr) z += Widen(batch.biases[row]);
+    loss += Sigmoid(-z, &unused);
+    row = batch.tree.group_parents[batch.tree.row_groups[row]];
+  }
+  return loss;
+}
+
+// losses [size, count] of batch.labels; x [size, width].
+template <typename T>
+TF_HSM_KERNEL(kBlockThreads)
+ClimbClasses(Batch<T> batch, const Accumulator<T>* x, int64_t count,
+             Accumulator<T>* losses) {
+  using A = Accumulator<T>;
+  const int warps = NumThreads() / kWarp;
+  for (int64_t i = BlockIndex() * warps + WarpIndex(); i < batch.size * count;
+       i += NumBlocks() * warps) {
+    const int64_t example = i / count;
+    const int64_t id = batch.labels_are_int64
+                           ? static_cast<const int64_t*>(batch.labels)[i]
+                           : static_cast<const int32_t*>(batch.labels)[i];
+    A loss = static_cast<A>(NAN);
+    if (id >= 0 && id < batch.tree.num_classes) {
+      loss = ClimbPath(batch, x + example * batch.width,
+                       batch.tree.class_rows[id]);
+    }
+    if (Lane() == 0) losses[i] = loss;
+  }
+}
+
 template <typename T>
 struct ClassMemory {
   Batch<T> losses;  // a class each
@@ -84,9 +127,14 @@ ClassMemory<T> LayOut(const Batch<T>& batch, int64_t count, int64_t size,
                       void* scratch) {
   ClassMemory<T> parts;
   Arena arena(scratch);
+  parts.losses = batch;
+  if (batch.has_sigmoids) {
+    arena.Take(size * batch.width, &parts.x);
+    parts.bytes = arena.bytes();
+    return parts;
+  }
   arena.Take(size * count, &parts.order);
   arena.Take(size * count * batch.width, &parts.x);
-  parts.losses = batch;
   parts.losses.inputs = parts.x;
   parts.losses.input_type = kElementType<Accumulator<T>>;
   parts.losses.size = size * count;
@@ -133,13 +181,21 @@ std::string ClassLogProbs(const Batch<T>& batch, const Levels& levels,
                            inputs.size,
                            count,
                            log_probs + begin * count};
+    const char* labels =
+        static_cast<const char*>(batch.labels) + begin * count * label_bytes;
+    end.labels = inputs.labels = parts.losses.labels = labels;
+    if (batch.has_sigmoids) {
+      PackInputs(launcher, inputs, nullptr, parts.x);
+      launcher.PerWarp(ClimbClasses<T>, inputs.size * count,
+                       kBlockThreads / kWarp, 0, inputs, parts.x, count,
+                       end.values);
+      launcher.PerThread(EndClasses<T>, inputs.size * count, end);
+      return std::string();
+    }
     inputs.size = parts.losses.size;
     launcher.PerThread(RepeatExamples, inputs.size, inputs.size, count,
                        parts.order);
     PackInputs(launcher, inputs, parts.order, parts.x);
-    parts.losses.labels =
-        static_cast<const char*>(batch.labels) + begin * count * label_bytes;
-    end.labels = parts.losses.labels;
     LossOutputs<T> outputs;
     outputs.loss = end.values;
     const std::string wrong =

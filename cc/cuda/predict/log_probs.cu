@@ -24,7 +24,8 @@ namespace {
 template <typename A>
 TF_HSM_KERNEL(kBlockThreads)
 SubtractLogSums(TreeView tree, Places places, const A* root_log_probs,
-                int64_t first_place, int64_t groups, int64_t size, A* values) {
+                bool has_sigmoids, int64_t first_place, int64_t groups,
+                int64_t size, A* values) {
   const int warps = NumThreads() / kWarp;
   for (int64_t i = BlockIndex() * warps + WarpIndex(); i < groups * size;
        i += NumBlocks() * warps) {
@@ -39,7 +40,10 @@ SubtractLogSums(TreeView tree, Places places, const A* root_log_probs,
     if (first < 0 || last > tree.num_rows || (!is_root && !has_parent)) {
       continue;
     }
-    const auto sum = FindLogSum<kWarp, A>(own + first, last - first, nullptr);
+    LogSum<A> sum = {0, 0};
+    if (!has_sigmoids) {
+      sum = FindLogSum<kWarp, A>(own + first, last - first, nullptr);
+    }
     const A above = is_root ? StartOf(tree, root_log_probs, i / groups, place)
                             : own[parent];
     for (int64_t r = first + Lane(); r < last; r += kWarp) {
@@ -113,8 +117,8 @@ void MakeNodes(const Launcher& launcher, const Batch<T>& batch,
     const int64_t groups = starts[level + 1] - starts[level];
     launcher.PerWarp(SubtractLogSums<Accumulator<T>>, groups * batch.size,
                      kBlockThreads / kWarp, 0, tree, levels.places,
-                     batch.root_log_probs, starts[level], groups, batch.size,
-                     nodes);
+                     batch.root_log_probs, batch.has_sigmoids, starts[level],
+                     groups, batch.size, nodes);
   }
 }
 

@@ -17,6 +17,7 @@ struct LogitsLaunch : NodeLogitsArguments<T> {
   const int64_t* weight_rows;  // the one at each place; null: the place
   int64_t examples;            // of an item
   SoftCap<Accumulator<T>> soft_cap;
+  bool has_sigmoids;
   Slabs slabs;
   int weight_bytes;
   int input_bytes;
@@ -162,7 +163,7 @@ struct LogitsTile {
     product.ForEachLogit([&](int r, int e, typename Product::A z) {
       if (r >= item.rows || e >= count) return;
       if (in.biases != nullptr) z += Widen(in.biases[RowAt(in, row + r)]);
-      z = in.soft_cap.Logit(z);
+      z = in.has_sigmoids ? LogSigmoid(z) : in.soft_cap.Logit(z);
       auto* out = in.out + list[e] * in.stride;
       const int64_t at = item.first_row + r;
       if (in.tree.pinned) {
@@ -251,6 +252,7 @@ LogitsLaunch<T> LaunchOf(const Launcher& launcher, const Batch<T>& batch,
               CeilDivide(in.size, kTile));
   in.examples = RoundUp(CeilDivide(in.size, parts), kTile);
   in.soft_cap = SoftCap<Accumulator<T>>(batch.logit_soft_cap);
+  in.has_sigmoids = batch.has_sigmoids;
   in.slabs = SlabsOf(batch, launcher.device);
   in.weight_bytes = CopyBytes(in.weights, in.width);
   return in;

@@ -1,5 +1,6 @@
 // The logits of some of the rows: of all examples, or of those that open one of
-// the groups in question. Those of rows without weights are 0.
+// the groups in question. Those of rows without weights are 0. Where rows have
+// sigmoids, the logarithms of these.
 
 #ifndef TF_HSM_CC_CUDA_PREDICT_NODE_LOGITS_H_
 #define TF_HSM_CC_CUDA_PREDICT_NODE_LOGITS_H_

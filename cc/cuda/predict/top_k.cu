@@ -66,7 +66,8 @@ OpenGroups(SearchBuffers in, OpenArguments what) {
     const int64_t* row_below = tree.row_below + tree.group_offsets[group];
     if (begin < 0 || count < 1 || begin + count > what.rows.num_rows) continue;
     const float* z = in.z + e * in.columns + what.first_column + begin;
-    const auto sum = FindLogSum<team>(z, count, shared);
+    LogSum<float> sum = {0, 0};
+    if (!in.has_sigmoids) sum = FindLogSum<team>(z, count, shared);
     const float least = in.least[e];
     for (int64_t r = ThreadIndex() % team; r < count; r += team) {
       const float log_prob = above + (z[r] - sum.shift - sum.log_sum);
@@ -109,6 +110,7 @@ void LayOutSearch(const Batch<T>& batch, const SearchShape& shape, int64_t k,
   SearchBuffers& b = *buffers;
   b.tree = batch.tree;
   b.root_log_probs = batch.root_log_probs;
+  b.has_sigmoids = batch.has_sigmoids;
   b.size = Smaller(shape.examples, batch.size);
   b.columns = shape.columns;
   b.parts = shape.parts;

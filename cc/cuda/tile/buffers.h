@@ -6,9 +6,11 @@
 
 #include <cstdint>
 
+#include "cc/cuda/device/arena.h"
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/plan/plan.h"
+#include "cc/cuda/plan/visits.h"
 #include "cc/cuda/tile/soft_cap.h"
 #include "cc/cuda/tile/tile.h"
 
@@ -20,7 +22,8 @@ namespace tf_hsm::gpu {
 //
 // dz = scale exp(z - max) - [row is on the path] grad,
 // but for the part of smoothed labels that node_sums.h subtracts, and times the
-// slope of a soft cap.
+// slope of a soft cap. In a label tree, dz is `grad` times what the forward
+// kept.
 template <typename A>
 struct alignas(16) PassTerms {
   A max;
@@ -43,7 +46,7 @@ TF_HSM_DEVICE void CopyTerms(const PassTerms<A>* from, bool wanted,
 }
 
 // The terms of all passes. `normalizers` [passes, 2] are what the forward left
-// at large groups; terms of other passes are never read.
+// at large groups, null in a label tree; terms of other passes are never read.
 template <typename A>
 TF_HSM_KERNEL(kBlockThreads)
 MakePassTerms(DevicePlan plan, int64_t passes, const A* normalizers,
@@ -51,6 +54,10 @@ MakePassTerms(DevicePlan plan, int64_t passes, const A* normalizers,
   for (int64_t i = BlockIndex() * NumThreads() + ThreadIndex(); i < passes;
        i += NumBlocks() * NumThreads()) {
     const A grad = loss_grads[plan.order[i % plan.size]];
+    if (normalizers == nullptr) {
+      terms[i] = {0, grad, grad, 0};
+      continue;
+    }
     terms[i] = {normalizers[2 * i], normalizers[2 * i + 1] * grad,
                 (1 - smoothing) * grad,
                 static_cast<uint32_t>(plan.path_rows[i])};
@@ -106,13 +113,14 @@ struct Buffers {
   DevicePlan plan;
   Smoothing<A> smoothing;
   SoftCap<A> soft_cap;
+  VisitLists visits;
   // State.
   A* x = nullptr;         // [size, width], sorted; null: only operands
   T* operands = nullptr;  // the same, rounded, for tensor cores
   // [passes, 2]: max m, (1 + 2 z_loss lse) / sum exp(z - m); large
   A* normalizers = nullptr;
   A* small_dz = nullptr;  // [passes, small_fanout], for a loss_grad of 1
-  A* logits = nullptr;    // [bounds.logits]
+  A* logits = nullptr;    // [bounds.logits]; in a label tree, as small_dz
   // Scratch of the forward.
   PlanScratch plan_scratch;
   Item* forward_items = nullptr;
@@ -132,6 +140,12 @@ struct Buffers {
   A* block_rows = nullptr;
 };
 
+// Whether the rows of large groups have sigmoids.
+template <typename T>
+TF_HSM_HOST_DEVICE bool HasSigmoids(const Buffers<T>& buffers) {
+  return buffers.visits.positive_starts != nullptr;
+}
+
 // x as the product reads it.
 template <typename Product>
 TF_HSM_HOST_DEVICE const typename Product::Input* InputsOf(
@@ -143,28 +157,37 @@ TF_HSM_HOST_DEVICE const typename Product::Input* InputsOf(
   }
 }
 
-// Hands out parts of a block of memory, each aligned to 256 bytes; from null,
-// only counts.
-class Arena {
- public:
-  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
+// The parts of a plan that MakePlan makes.
+inline void TakePlan(int64_t size, const Bounds& bounds, Arena* arena,
+                     DevicePlan* plan) {
+  plan->size = size;
+  arena->Take(1, &plan->counts);
+  arena->Take(size, &plan->order);
+  arena->Take(size, &plan->depths);
+  arena->Take(bounds.passes, &plan->path_rows);
+  arena->Take(bounds.nodes, &plan->nodes);
+  arena->Take(bounds.nodes, &plan->totals);
+  arena->Take(bounds.nodes, &plan->work);
+}
 
-  template <typename V>
-  void Take(int64_t count, V** part) {
-    *part = base_ == nullptr ? nullptr : reinterpret_cast<V*>(base_ + bytes_);
-    bytes_ += RoundUp(Larger<int64_t>(count, 1) * sizeof(V), 256);
-  }
-  void Take(int64_t bytes, void** part) {
-    Take(bytes, reinterpret_cast<char**>(part));
-  }
-  int64_t bytes() const { return bytes_; }
-  // Starts again for something else that is not there at the same time.
-  void Rewind() { bytes_ = 0; }
-
- private:
-  char* base_;
-  int64_t bytes_ = 0;
-};
+// And what it uses.
+inline void TakePlanScratch(const TreeView& tree, int64_t size,
+                            const Bounds& bounds, Arena* arena,
+                            PlanScratch* scratch) {
+  const int64_t most = Larger(size, bounds.nodes);
+  arena->Take(most, &scratch->keys);
+  arena->Take(most, &scratch->sorted_keys);
+  arena->Take(most, &scratch->values);
+  arena->Take(most, &scratch->sorted_values);
+  arena->Take(size, &scratch->depths);
+  arena->Take(size, &scratch->opened);
+  arena->Take(size, &scratch->opened_sums);
+  arena->Take(bounds.nodes, &scratch->unsorted);
+  arena->Take(bounds.nodes, &scratch->totals);
+  arena->Take(bounds.nodes, &scratch->work);
+  scratch->sort_bytes = SortBytes(tree, size, bounds);
+  arena->Take(scratch->sort_bytes, &scratch->sort);
+}
 
 // Lays the buffers out; returns the sizes.
 template <typename T>
@@ -172,57 +195,44 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
                    const LaunchShape& shape, Buffers<T>* buffers) {
   using A = Accumulator<T>;
   Buffers<T>& b = *buffers;
-  b.bounds = BoundsOf(batch.tree, batch.shape, batch.size,
-                      memory.logits_bytes / static_cast<int64_t>(sizeof(A)),
-                      shape.hot_items, shape.forward_examples);
   const Bounds& bounds = b.bounds;
+  const auto* visits = static_cast<const VisitHeader*>(batch.visits);
+  MemorySizes sizes;
+  Arena state(memory.state);
+  Arena scratch(memory.scratch);
+  if (visits != nullptr) {
+    b.bounds = visits->bounds;
+    LayOutVisits(*visits, batch.device_visits, &b.plan, &b.visits);
+  } else {
+    b.bounds = BoundsOf(batch.tree, batch.shape, batch.size,
+                        memory.logits_bytes / static_cast<int64_t>(sizeof(A)),
+                        shape.hot_items, shape.forward_examples);
+    TakePlan(batch.size, bounds, &state, &b.plan);
+  }
   b.smoothing = {batch.label_smoothing, batch.smoothing_prior};
   b.soft_cap = SoftCap<A>(batch.logit_soft_cap);
   const bool smooths = batch.label_smoothing > 0;
   const int64_t sums =
       smooths ? bounds.forward_items * PartStride(batch.width) : 0;
-  MemorySizes sizes;
-  Arena state(memory.state);
-  b.plan.size = batch.size;
-  state.Take(1, &b.plan.counts);
-  state.Take(batch.size, &b.plan.order);
-  state.Take(batch.size, &b.plan.depths);
-  state.Take(bounds.passes, &b.plan.path_rows);
-  state.Take(bounds.nodes, &b.plan.nodes);
-  state.Take(bounds.nodes, &b.plan.totals);
-  state.Take(bounds.nodes, &b.plan.work);
   const int64_t inputs = batch.size * batch.width;
   if (!shape.tensor_cores || batch.shape.small_fanout > 0 || smooths) {
     state.Take(inputs, &b.x);
   }
   if (shape.tensor_cores) state.Take(inputs, &b.operands);
-  state.Take(batch.shape.large_depth > 0 ? 2 * bounds.passes : 0,
-             &b.normalizers);
+  const int64_t large_passes = batch.shape.large_depth > 0 ? bounds.passes : 0;
+  if (visits == nullptr) state.Take(2 * large_passes, &b.normalizers);
   state.Take(bounds.passes * batch.shape.small_fanout, &b.small_dz);
   state.Take(bounds.logits, &b.logits);
   const bool hot = bounds.hot_items > 0;
   sizes.state = state.bytes();
 
-  Arena scratch(memory.scratch);
   scratch.Take(sums, &b.node_sums);
-  PlanScratch& p = b.plan_scratch;
-  const int64_t most = Larger(batch.size, bounds.nodes);
-  scratch.Take(most, &p.keys);
-  scratch.Take(most, &p.sorted_keys);
-  scratch.Take(most, &p.values);
-  scratch.Take(most, &p.sorted_values);
-  scratch.Take(batch.size, &p.depths);
-  scratch.Take(batch.size, &p.opened);
-  scratch.Take(batch.size, &p.opened_sums);
-  scratch.Take(bounds.nodes, &p.unsorted);
-  scratch.Take(bounds.nodes, &p.totals);
-  scratch.Take(bounds.nodes, &p.work);
-  p.sort_bytes = SortBytes(batch.tree, batch.size, bounds);
-  scratch.Take(p.sort_bytes, &p.sort);
-  const bool large = batch.shape.large_depth > 0;
+  if (visits == nullptr) {
+    TakePlanScratch(batch.tree, batch.size, bounds, &scratch, &b.plan_scratch);
+    scratch.Take(large_passes, &b.target_logits);
+  }
   scratch.Take(bounds.forward_items, &b.forward_items);
-  scratch.Take(large ? bounds.passes : 0, &b.pass_nodes);
-  scratch.Take(large ? bounds.passes : 0, &b.target_logits);
+  scratch.Take(large_passes, &b.pass_nodes);
   scratch.Take(2 * bounds.forward_slots, &b.partial_sums);
   scratch.Take(bounds.forward_slots * batch.width, &b.partial_rows);
   sizes.scratch = scratch.bytes();
@@ -230,7 +240,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(sums, &b.node_sums);  // the same place
   scratch.Take(bounds.backward_items, &b.backward_items);
   scratch.Take(bounds.small_items, &b.small_items);
-  scratch.Take(large ? bounds.passes : 0, &b.pass_terms);
+  scratch.Take(large_passes, &b.pass_terms);
   scratch.Take(bounds.merge_slots * PartStride(batch.width), &b.merge);
   const int64_t block_rows = hot ? kHotTile : shape.slabs.count > 1 ? kTile : 0;
   scratch.Take(shape.blocks * block_rows * batch.width, &b.block_rows);

@@ -132,10 +132,6 @@ absl::Status SigmoidAttributes::Read(OpKernelConstruction* context) {
         "pinned: each row of a label tree has a sigmoid and weights of its "
         "own; call tree.expand()");
   }
-  if (has_sigmoids && context->device_type() != tensorflow::DEVICE_CPU) {
-    return Unimplemented(
-        "label trees are on the CPU only; keep the weights there");
-  }
   return absl::OkStatus();
 }
 

@@ -44,20 +44,15 @@ struct DeviceTree {
 absl::Status FindDeviceTree(OpKernelContext* context, const TreeView& host,
                             std::shared_ptr<const DeviceTree>* tree);
 
-// Sets all of a batch but its labels, from what LossArguments or
+// Sets parameters and inputs of a batch, from what LossArguments or
 // InferenceArguments have read. Refuses sizes that the core does not take.
-// `tree` keeps what the batch points at.
 template <typename T, typename Arguments>
-absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
-                      Batch<T>* batch,
-                      std::shared_ptr<const DeviceTree>* tree) {
+absl::Status SetInputs(OpKernelContext* context, const Arguments& arguments,
+                       Batch<T>* batch) {
   constexpr int64_t kMost = int64_t{1} << 30;
   const Parameters& parameters = arguments.parameters;
   const Tensor& inputs = *arguments.inputs;
   TF_RETURN_IF_ERROR(CheckStream(context));
-  TF_RETURN_IF_ERROR(FindDeviceTree(context, arguments.tree, tree));
-  batch->tree = (*tree)->view;
-  batch->shape = (*tree)->shape;
   batch->weights = Data<T>(parameters.weights());
   batch->biases = Data<T>(parameters.biases());
   batch->width = arguments.width;
@@ -78,6 +73,18 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   batch->precision = tensorflow::tensor_float_32_execution_enabled()
                          ? Precision::kTensorCores
                          : Precision::kExact;
+  return absl::OkStatus();
+}
+
+// Sets all of a batch but its labels. `tree` keeps what the batch points at.
+template <typename T, typename Arguments>
+absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
+                      Batch<T>* batch,
+                      std::shared_ptr<const DeviceTree>* tree) {
+  TF_RETURN_IF_ERROR(SetInputs(context, arguments, batch));
+  TF_RETURN_IF_ERROR(FindDeviceTree(context, arguments.tree, tree));
+  batch->tree = (*tree)->view;
+  batch->shape = (*tree)->shape;
   return absl::OkStatus();
 }
 

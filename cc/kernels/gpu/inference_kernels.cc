@@ -83,6 +83,7 @@ struct TopKOp : SigmoidAttributes {
     InferenceBatch<T> in;
     TopKInputs wanted;
     TF_RETURN_IF_ERROR(in.Read(context, *this));
+    in.batch.has_sigmoids = has_sigmoids;
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
     if (wanted.beam_width != 0) {
       return absl::UnimplementedError(absl::StrCat(

@@ -83,6 +83,7 @@ struct ClassLogProbsOp : SigmoidAttributes {
     Tensor* log_probs;
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, classes.shape(), &log_probs));
+    in.batch.has_sigmoids = has_sigmoids;
     in.batch.labels = classes.data();
     in.batch.labels_are_int64 = classes.dtype() == tensorflow::DT_INT64;
     TF_RETURN_IF_ERROR(in.AllocateChunk(context, [&](int64_t chunk) {

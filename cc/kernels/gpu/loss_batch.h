@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/plan/label_plan.h"
 #include "cc/cuda/api/gpu.h"
+#include "cc/cuda/api/label_tree.h"
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
@@ -21,7 +23,13 @@ namespace tf_hsm::gpu {
 // The most bytes of logits that stay for the backward.
 constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
 
-// Arguments, the tree in device memory, and memory to work in.
+// The visits of label sets (label_tree.h), in host and in device memory.
+struct VisitMemory {
+  std::vector<char> host;
+  DeviceMemory device;
+};
+
+// Arguments, the tree or the visits in device memory, and memory to work in.
 template <typename T>
 class LossBatch {
  public:
@@ -29,22 +37,10 @@ class LossBatch {
 
   // After arguments.parameters are read or written.
   absl::Status Prepare(OpKernelContext* context,
-                       const LossAttributes& attributes) {
-    const std::vector<int64_t>& ignored = attributes.ignored;
-    TF_RETURN_IF_ERROR(arguments.Read(context, attributes));
-    TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree));
-    batch.labels = arguments.labels->data();
-    batch.labels_are_int64 = arguments.labels->dtype() == tensorflow::DT_INT64;
-    if (ignored.size() > static_cast<size_t>(kMaxIgnored)) {
-      return InvalidArgument("ignore_classes must be at most ", kMaxIgnored,
-                             " on a GPU, but are ", ignored.size());
-    }
-    batch.label_smoothing = attributes.label_smoothing;
-    batch.smoothing_prior = Data<float>(arguments.smoothing_prior);
-    batch.logit_soft_cap = attributes.logit_soft_cap;
-    batch.z_loss = attributes.z_loss;
-    batch.num_ignored = static_cast<int>(ignored.size());
-    std::copy(ignored.begin(), ignored.end(), batch.ignored);
+                       const LossAttributes& attributes, bool label_sets) {
+    TF_RETURN_IF_ERROR(arguments.Read(context, attributes, label_sets));
+    TF_RETURN_IF_ERROR(label_sets ? SetLabelSets(context, attributes)
+                                  : SetLabels(context, attributes));
     memory.logits_bytes = kMaxLogitsBytes;
     sizes_ = SizesOf(batch, memory.logits_bytes);
     TF_RETURN_IF_ERROR(scratch_.Allocate(context, sizes_.scratch));
@@ -75,12 +71,54 @@ class LossBatch {
   }
 
   LossArguments arguments;
-  std::shared_ptr<const DeviceTree> tree;
+  std::shared_ptr<const DeviceTree> tree;     // of labels
+  std::shared_ptr<const VisitMemory> visits;  // of label sets
   Batch<T> batch;
   Memory memory;
   DeviceMemory state;  // of memory.state
 
  private:
+  absl::Status SetLabels(OpKernelContext* context,
+                         const LossAttributes& attributes) {
+    const std::vector<int64_t>& ignored = attributes.ignored;
+    TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree));
+    batch.labels = arguments.labels->data();
+    batch.labels_are_int64 = arguments.labels->dtype() == tensorflow::DT_INT64;
+    if (ignored.size() > static_cast<size_t>(kMaxIgnored)) {
+      return InvalidArgument("ignore_classes must be at most ", kMaxIgnored,
+                             " on a GPU, but are ", ignored.size());
+    }
+    batch.label_smoothing = attributes.label_smoothing;
+    batch.smoothing_prior = Data<float>(arguments.smoothing_prior);
+    batch.logit_soft_cap = attributes.logit_soft_cap;
+    batch.z_loss = attributes.z_loss;
+    batch.num_ignored = static_cast<int>(ignored.size());
+    std::copy(ignored.begin(), ignored.end(), batch.ignored);
+    return absl::OkStatus();
+  }
+
+  // The labels are in host memory, where the visits are planned.
+  absl::Status SetLabelSets(OpKernelContext* context,
+                            const LossAttributes& attributes) {
+    LabelPlan plan;
+    std::vector<int64_t> labels;
+    CopyIntegers(*arguments.labels, &labels);
+    TF_RETURN_IF_ERROR(StatusOf(MakeLabelPlan(
+        arguments.tree, labels.data(), arguments.batch_shape.num_elements(),
+        arguments.num_labels, attributes.ignored, &plan)));
+    TF_RETURN_IF_ERROR(SetInputs(context, arguments, &batch));
+    batch.tree.num_rows = arguments.tree.num_rows;
+    batch.tree.num_groups = arguments.tree.num_groups;
+    auto made = std::make_shared<VisitMemory>();
+    made->host = PlanVisits(plan, &batch);
+    const auto bytes = static_cast<int64_t>(made->host.size());
+    TF_RETURN_IF_ERROR(made->device.Allocate(context, bytes));
+    batch.device_visits = made->device.data();
+    visits = made;
+    return CopyToDevice(context, made->host.data(), bytes,
+                        made->device.data());
+  }
+
   MemorySizes sizes_;
   DeviceMemory scratch_;
 };
@@ -93,6 +131,7 @@ struct GpuLossState : LossState {
         batch(in->batch),
         logits_bytes(in->memory.logits_bytes),
         tree(in->tree),
+        visits(in->visits),
         memory(std::move(in->state)),
         labels(*in->arguments.labels),
         inputs(*in->arguments.inputs) {
@@ -107,6 +146,7 @@ struct GpuLossState : LossState {
   Batch<T> batch;  // but for the parameters
   const int64_t logits_bytes;
   const std::shared_ptr<const DeviceTree> tree;
+  const std::shared_ptr<const VisitMemory> visits;
   const DeviceMemory memory;
   // They keep what the batch points at.
   const Tensor labels, inputs;

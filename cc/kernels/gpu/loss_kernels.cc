@@ -1,7 +1,8 @@
 // The loss op and its gradient on a GPU, for tensors and for variables.
 //
 // A label out of range gives a loss of NaN and no gradient: to raise, the host
-// would have to wait for the device. The gradient waits, but for the plan of
+// would have to wait for the device. In a label tree, whose labels the host
+// reads, it raises an error. The gradient waits, but for the plan of
 // the forward alone, which says how many rows there are.
 
 #include <memory>
@@ -15,12 +16,12 @@
 namespace tf_hsm::gpu {
 namespace {
 
-template <typename T>
+template <typename T, bool label_sets = false>
 struct LossOp : LossAttributes {
   absl::Status Run(OpKernelContext* context) const {
     LossBatch<T> in;
     TF_RETURN_IF_ERROR(in.arguments.parameters.Read(context, kDataType<T>));
-    TF_RETURN_IF_ERROR(in.Prepare(context, *this));
+    TF_RETURN_IF_ERROR(in.Prepare(context, *this, label_sets));
     LossOutputs<T> outputs;
     TF_RETURN_IF_ERROR(in.AllocateLoss(context, *this, &outputs));
     TF_RETURN_IF_ERROR(in.AllocateState(context));
@@ -37,6 +38,9 @@ struct LossOp : LossAttributes {
     return SetLossState(context, 2, std::move(state));
   }
 };
+
+template <typename T>
+using LabelTreeLossOp = LossOp<T, true>;
 
 template <typename T>
 struct LossGradOp : OpAttributes {
@@ -70,6 +74,8 @@ struct LossGradOp : OpAttributes {
 };
 
 const KernelRegistration<LossOp> loss(kGpu, "TfHsmLoss", LossHostMemory());
+const KernelRegistration<LabelTreeLossOp> label_tree_loss(
+    kGpu, "TfHsmLabelTreeLoss", LossHostMemory({"labels"}));
 const KernelRegistration<LossGradOp> loss_grad(kGpu, "TfHsmLossGrad");
 
 }  // namespace

@@ -37,7 +37,7 @@ struct GpuStepAttributes : Attributes {
   }
 };
 
-template <typename T>
+template <typename T, bool label_sets = false>
 struct TrainStepOp : GpuStepAttributes<TrainStepAttributes> {
   using A = Accumulator<T>;
 
@@ -48,7 +48,7 @@ struct TrainStepOp : GpuStepAttributes<TrainStepAttributes> {
     LossOutputs<T> outputs;
     TF_RETURN_IF_ERROR(in.arguments.parameters.Write(context, kDataType<T>,
                                                      kDataType<A>, rule));
-    TF_RETURN_IF_ERROR(in.Prepare(context, *this));
+    TF_RETURN_IF_ERROR(in.Prepare(context, *this, label_sets));
     TF_RETURN_IF_ERROR(
         ReadLossGrads(context, in.arguments.batch_shape, &loss_grads));
     TF_RETURN_IF_ERROR(ReadUpdate(context, in.arguments.parameters, &update));
@@ -61,6 +61,9 @@ struct TrainStepOp : GpuStepAttributes<TrainStepAttributes> {
     return StatusOf(ApplyUpdate(in.batch, in.memory, factors, update, stream));
   }
 };
+
+template <typename T>
+using LabelTreeTrainStepOp = TrainStepOp<T, true>;
 
 template <typename T>
 struct LossStepOp : GpuStepAttributes<LossStepAttributes> {
@@ -94,6 +97,8 @@ struct LossStepOp : GpuStepAttributes<LossStepAttributes> {
 
 const KernelRegistration<TrainStepOp> train_step(kGpu, "TfHsmTrainStep",
                                                  LossHostMemory());
+const KernelRegistration<LabelTreeTrainStepOp> label_tree_train_step(
+    kGpu, "TfHsmLabelTreeTrainStep", LossHostMemory({"labels"}));
 const KernelRegistration<LossStepOp> loss_step(kGpu, "TfHsmLossStep",
                                                {"moved"});
 
