@@ -119,7 +119,7 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   const int64_t bytes =
       (num_rows + capacity) * (load.width + 1) * sizeof(T) +
       capacity * sizeof(int64_t) + (kSets + 1) * inputs * sizeof(float) +
-      kSets * load.size * sizeof(int64_t) + sizes.state + sizes.scratch;
+      kSets * load.size * sizeof(int64_t) + sizes.state + sizes.scratch();
   const char* labels_name = load.zipf ? "zipf" : "uniform";
   if (bytes > FreeBytes()) {
     std::printf("%-9s %-8s %-7s %-8s skipped: needs %.1f GB of memory\n",
@@ -143,7 +143,7 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   const DeviceArray<int64_t> device_labels(drawn);
   const DeviceArray<A> grads(std::vector<A>(load.size, A(1e-6)));
   const DeviceArray<A> loss(load.size), dx(inputs);
-  const DeviceBlock state(sizes.state), scratch(sizes.scratch);
+  const DeviceBlock state(sizes.state), scratch(sizes.scratch());
   const Memory memory = {state.data(), scratch.data(), logits_bytes};
   DeviceArray<int64_t> rows(capacity);
   DeviceArray<T> dw(capacity * load.width), db(capacity);
@@ -178,9 +178,8 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   });
   const double step = time("step", [&](int run) {
     use(run);
-    check(Forward<T>(batch, memory, {loss.data(), dx.data(), grads.data()},
-                     nullptr));
-    check(ApplyUpdate(batch, memory, grads.data(), update, nullptr));
+    check(TrainStep<T>(batch, memory, {loss.data(), dx.data(), grads.data()},
+                       grads.data(), update, nullptr));
   });
 
   const bool exact = precision == Precision::kExact;
@@ -203,7 +202,7 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
       sizeof(T) == 4 ? "float32" : "bfloat16", exact ? "exact" : "mma", forward,
       forward / forward_floor, gradients, gradients / gradients_floor, step,
       step / gradients_floor,
-      static_cast<double>(sizes.state + sizes.scratch) * 1e-9, error.c_str());
+      static_cast<double>(sizes.state + sizes.scratch()) * 1e-9, error.c_str());
   std::fflush(stdout);
   if (!error.empty()) ++num_failed;
   if (options.csv == nullptr || !error.empty()) return;

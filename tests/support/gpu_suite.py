@@ -143,7 +143,7 @@ def suite(is_emulated, needs_cublas=()):
         check_loss,
         in_pairs=is_emulated,
         name=["flat"],
-        shape=of([(17, 9)], [(5, 3), (252, 50)]),
+        shape=of([(17, 9), (300, 5)], [(5, 3), (252, 50)]),
         dtype=DTYPES,
         **capped,
     )
@@ -202,7 +202,7 @@ def suite(is_emulated, needs_cublas=()):
         in_pairs=True,
         rule=ON_GPUS,
         tree=["flat"],
-        shape=[batch],
+        shape=of([batch, (300, 5)], [batch]),
         dtype=DTYPES,
         has_biases=[True],
         make=[training.in_place, training.after_loss],

@@ -10,7 +10,7 @@
 //   Backward(batch, memory, ...)      dw and db of the touched rows, or an
 //                                     update of them in place
 // with `memory.state` kept in between, which Backward only reads, as often as
-// it is called. Backward reads neither the batch's labels nor its inputs. A
+// it is called. Backward reads the batch's labels and inputs only in chunks. A
 // label out of range, or a path that the tree's arrays break, cannot raise
 // here: its loss is NaN, its gradients zero. Functions return an empty string,
 // or a sentence that says what is wrong.
@@ -111,13 +111,23 @@ struct Batch {
 
 // Bytes of the two blocks of device memory that a batch needs, aligned to 256.
 struct MemorySizes {
-  int64_t state = 0;    // written by Forward, read by Backward
-  int64_t scratch = 0;  // of Forward and Backward, nothing kept in it
+  int64_t state = 0;             // written by Forward, read by Backward
+  int64_t forward_scratch = 0;   // nothing is kept in it
+  int64_t backward_scratch = 0;  // likewise, of Backward and ApplyUpdate
+
+  // For all functions.
+  int64_t scratch() const {
+    return forward_scratch > backward_scratch ? forward_scratch
+                                              : backward_scratch;
+  }
 };
 
 // `logits_bytes`: at most so many bytes of the state hold logits of groups for
 // the backward, which otherwise makes them again from the weights. Groups that
-// many examples pass are only fast where theirs fit.
+// many examples pass are only fast where theirs fit. The batch of a flat tree
+// whose logits do not fit is taken in chunks of examples (chunks.h): then the
+// scratch holds the logits of one chunk, and for the backward a float32 sum for
+// each weight; the state holds one number.
 template <typename T>
 MemorySizes SizesOf(const Batch<T>& batch, int64_t logits_bytes);
 
@@ -191,6 +201,13 @@ template <typename T>
 std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
                         const Accumulator<T>* loss_grads,
                         const DeviceUpdate<T>& update, void* stream);
+
+// Forward and ApplyUpdate, which together make the logits of a chunk once.
+template <typename T>
+std::string TrainStep(const Batch<T>& batch, const Memory& memory,
+                      const LossOutputs<T>& outputs,
+                      const Accumulator<T>* loss_grads,
+                      const DeviceUpdate<T>& update, void* stream);
 
 }  // namespace tf_hsm::gpu
 

@@ -103,6 +103,7 @@ enum Needs {
   kSlabs = 16,       // of the kernels that are not hot
   kNotHot = 32,      // work for these
   kHalfItems = 64,   // items of the forward of fewer than 32 examples
+  kChunks = 128,     // that a batch is cut into
 };
 
 struct CheckCase {

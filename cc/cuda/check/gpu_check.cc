@@ -62,9 +62,17 @@ std::vector<CheckCase> SmallCases(Rng* rng) {
       CheckCase{"hot heads", TwoLevelTree(300), 200, 36, kHot}
           .WithoutBiases()
           .Classes(40),
-      CheckCase{"hot, room for some", FlatTree(70), 200, 19,
+      CheckCase{"hot, room for some", FlatTree(70), 190, 19,
                 kHot | kTwoParts | kNotHot}
           .Logits(160 * 70 * 4),
+      // Two chunks of 128 examples, and one of 44.
+      CheckCase{"in chunks", FlatTree(265), 300, 20, kChunks}.Logits(150 << 10),
+      CheckCase{"capped, in chunks", FlatTree(70), 300, 130, kChunks}
+          .OnlyFloat()
+          .WithoutBiases()
+          .Capped(1.5)
+          .ZLoss(0.125)
+          .Logits(40 << 10),
       CheckCase{"two_level", TwoLevelTree(300), 35, 20, kNotHot}
           .WithoutBiases(),
       CheckCase{"two_level, slabs", TwoLevelTree(200), 9, 100}.Emulated(
@@ -83,7 +91,7 @@ std::vector<CheckCase> SmallCases(Rng* rng) {
           .Capped(1.5)
           .ZLoss(0.125),
       CheckCase{"z_loss", FlatTree(9), 85, 650, kHot}.ZLoss(1),
-      CheckCase{"capped, room for some", FlatTree(70), 200, 19,
+      CheckCase{"capped, room for some", FlatTree(70), 190, 19,
                 kHot | kTwoParts | kNotHot}
           .OnlyFloat()
           .Capped(2)
@@ -141,9 +149,7 @@ std::vector<CheckCase> LargeCases(Rng* rng) {
       {"large two_level wide", TwoLevelTree(10007), 300, 1500, kSlabs},
       CheckCase{"large two_level without biases", TwoLevelTree(10007), 300, 511}
           .WithoutBiases(),
-      // One example in eight has no path.
-      CheckCase{"large room for some", FlatTree(3163), 100000, 2,
-                kHot | kTwoParts | kNotHot}
+      CheckCase{"large in chunks", FlatTree(3163), 100000, 2, kChunks}
           .OnlyFloat()
           .Logits(int64_t{1} << 30),
       {"large binary", BinaryTree(16), 2000, 300},

@@ -143,10 +143,9 @@ GradientResults<T> RunLabelTreeStep(const LabelTreeCase<T>& c) {
   if (c.biases) update.biases = device.b.data();
   const A* grads = device.grads.data();
   GradientResults<T> results;
-  results.error = Forward<T>(device.batch, blocks.memory,
-                             {loss.data(), dx.data(), grads}, CheckStream());
-  results.error +=
-      ApplyUpdate(device.batch, blocks.memory, grads, update, CheckStream());
+  results.error =
+      TrainStep<T>(device.batch, blocks.memory, {loss.data(), dx.data(), grads},
+                   grads, update, CheckStream());
   results.loss = loss.Download();
   results.dx = dx.Download();
   results.dw = device.w.Download();

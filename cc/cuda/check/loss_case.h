@@ -174,7 +174,7 @@ struct DeviceMemory {
       : DeviceMemory(SizesOf(batch, logits), logits) {}
   DeviceMemory(const MemorySizes& sizes, int64_t logits)
       : state(sizes.state),
-        scratch(sizes.scratch),
+        scratch(sizes.scratch()),
         memory{state.data(), scratch.data(), logits} {}
 
   DeviceBlock state, scratch;

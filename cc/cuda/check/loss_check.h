@@ -64,7 +64,9 @@ GradientResults<T> RunGradients(const LossCase<T>& c, int64_t logits) {
   }
   if (count > MaxTouchedRows(batch)) results.error += "too many touched rows";
 
-  batch.labels = batch.inputs = nullptr;
+  if (ChunkExamples(batch, logits) == 0) {
+    batch.labels = batch.inputs = nullptr;
+  }
   const DeviceBlock scratch(blocks.scratch.bytes());
   const Memory memory = {blocks.memory.state, scratch.data(), logits};
   const std::vector<char> before = Bytes(blocks.state);

@@ -51,6 +51,10 @@ template <typename T>
 std::string MissingWork(const Batch<T>& batch, const Memory& memory,
                         int needs) {
   if (batch.size == 0 || needs == 0) return "";
+  if (needs == kChunks) {
+    const bool there = ChunkExamples(batch, memory.logits_bytes) > 0;
+    return there || !kSumsInFloat<T> ? "" : "no chunks ";
+  }
   const LossLauncher<T> launcher(batch, memory, nullptr);
   const DevicePlan& plan = launcher.buffers.plan;
   Counts counts;

@@ -62,10 +62,15 @@ UpdateResults<T> RunUpdate(const LossCase<T>& c, UpdateRule rule, bool decays) {
     update.bias_slots[s] = bias_slots[s].data();
   }
   const A* grads = device.grads.data();
-  results.error = Forward<T>(batch, blocks.memory,
-                             {loss.data(), dx.data(), grads}, CheckStream());
-  results.error +=
-      ApplyUpdate(batch, blocks.memory, grads, update, CheckStream());
+  const LossOutputs<T> outputs = {loss.data(), dx.data(), grads};
+  if (decays) {
+    results.error =
+        TrainStep(batch, blocks.memory, outputs, grads, update, CheckStream());
+  } else {
+    results.error = Forward(batch, blocks.memory, outputs, CheckStream());
+    results.error +=
+        ApplyUpdate(batch, blocks.memory, grads, update, CheckStream());
+  }
   state.w = device.w.Download();
   if (c.biases) state.b = device.b.Download();
   for (int s = 0; s < NumSlots(rule); ++s) {

@@ -1,5 +1,5 @@
-// The entry points of the backward and of updates in place: see gpu.h; and the
-// kernels of rows, which follow the kernels of large groups.
+// The backward and the update of a batch that is not taken in chunks: see
+// run.h; and the kernels of rows, which follow the kernels of large groups.
 //
 // dW and db of small groups, and the sums of partial ones: a warp per item.
 //
@@ -13,7 +13,7 @@
 
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/hot/hot.h"
-#include "cc/cuda/loss/loss_launcher.h"
+#include "cc/cuda/loss/run.h"
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/node_sums.h"
 #include "cc/cuda/tile/row_output.h"
@@ -185,10 +185,13 @@ MergeRows(RowArguments<T> in) {
   }
 }
 
+}  // namespace
+
 template <typename T>
-std::string Run(const LossLauncher<T>& launcher,
-                const Accumulator<T>* loss_grads, const RowOutput<T>& out,
-                int64_t* touched, int64_t capacity) {
+std::string RunBackward(const LossLauncher<T>& launcher,
+                        const Accumulator<T>* loss_grads,
+                        const RowOutput<T>& out, int64_t* touched,
+                        int64_t capacity) {
   const Batch<T>& batch = launcher.batch;
   const Buffers<T>& buffers = launcher.buffers;
   const LaunchShape& shape = launcher.shape;
@@ -236,35 +239,7 @@ std::string Run(const LossLauncher<T>& launcher,
   return LaunchError();
 }
 
-}  // namespace
-
-template <typename T>
-std::string Backward(const Batch<T>& batch, const Memory& memory,
-                     const Accumulator<T>* loss_grads,
-                     const RowGradients<T>& gradients, void* stream) {
-  const std::string error = CheckBatch(batch);
-  if (!error.empty()) return error;
-  const LossLauncher<T> launcher(batch, memory, stream);
-  if (batch.size > 0) {
-    return Run(launcher, loss_grads, OutputTo(gradients, batch.width),
-               gradients.rows, gradients.capacity);
-  }
-  launcher.PrepareBackward(gradients.rows, gradients.capacity);
-  return LaunchError();
-}
-
-template <typename T>
-std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
-                        const Accumulator<T>* loss_grads,
-                        const DeviceUpdate<T>& update, void* stream) {
-  const std::string error = CheckBatch(batch);
-  if (!error.empty() || batch.size == 0) return error;
-  return Run(LossLauncher<T>(batch, memory, stream), loss_grads,
-             OutputTo(update, batch.width), nullptr, 0);
-}
-
-#define TF_HSM_INSTANTIATE(T, ...) \
-  TF_HSM_MAKE(Backward, T) TF_HSM_MAKE(ApplyUpdate, T)
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(RunBackward, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace tf_hsm::gpu

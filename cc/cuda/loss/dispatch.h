@@ -92,6 +92,20 @@ LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
   return shape;
 }
 
+// Examples of a chunk (chunks.h); 0: the batch is whole, and the last examples
+// may have no room, as few as make no group hot.
+template <typename T>
+int64_t ChunkExamples(const Batch<T>& batch, int64_t logits_bytes) {
+  const bool is_flat = batch.tree.num_groups == 1 && batch.visits == nullptr;
+  if (!is_flat || ShapeOf(batch, CurrentDevice()).hot_items == 0) return 0;
+  const int64_t bytes =
+      LogitsStride(batch.shape.max_fanout) * sizeof(Accumulator<T>);
+  const int64_t fit = logits_bytes / bytes / kHotTile * kHotTile;
+  if (fit == 0 || batch.size - fit <= kMaxStreamExamples) return 0;
+  const int64_t count = CeilDivide(batch.size, fit);
+  return RoundUp(CeilDivide(batch.size, count), kHotTile);
+}
+
 }  // namespace tf_hsm::gpu
 
 #endif  // TF_HSM_CC_CUDA_LOSS_DISPATCH_H_

@@ -39,6 +39,21 @@ struct Labels {
   }
 };
 
+template <typename T>
+Labels LabelsOf(const Batch<T>& batch) {
+  Labels labels = {batch.tree,
+                   batch.shape,
+                   batch.labels,
+                   batch.labels_are_int64,
+                   batch.size,
+                   batch.num_ignored,
+                   {}};
+  for (int i = 0; i < batch.num_ignored; ++i) {
+    labels.ignored[i] = batch.ignored[i];
+  }
+  return labels;
+}
+
 // The group of a row; -1 if the arrays around it are wrong, or if the group is
 // larger than the shape of the tree says.
 TF_HSM_DEVICE int64_t GroupOfRow(const TreeView& tree, const TreeShape& shape,
@@ -75,6 +90,16 @@ TF_HSM_DEVICE int DepthOf(const TreeView& tree, const TreeShape& shape,
   return 0;
 }
 
+// The groups on the path of an example's label; 0 if it has none.
+TF_HSM_DEVICE int DepthOfExample(const Labels& labels, int64_t i) {
+  const TreeView& tree = labels.tree;
+  const int64_t label = labels.At(i);
+  if (labels.Ignored(label) || label < 0 || label >= tree.num_classes) return 0;
+  const int64_t rank = tree.class_ranks[label];
+  if (rank < 0 || rank >= tree.num_classes) return 0;
+  return DepthOf(tree, labels.shape, tree.class_rows[label]);
+}
+
 // Losses [size], of float or double.
 struct Losses {
   void* values;
@@ -105,17 +130,9 @@ TF_HSM_DEVICE void RankExample(const PlanTask& task, int64_t i) {
   const Labels& labels = task.labels;
   const TreeView& tree = labels.tree;
   const int64_t label = labels.At(i);
-  const bool ignored = labels.Ignored(label);
-  int64_t rank = tree.num_classes;
-  int depth = 0;
-  if (!ignored && label >= 0 && label < tree.num_classes) {
-    const int64_t own = tree.class_ranks[label];
-    if (own >= 0 && own < tree.num_classes) {
-      depth = DepthOf(tree, labels.shape, tree.class_rows[label]);
-    }
-    if (depth > 0) rank = own;
-  }
-  if (depth == 0) task.losses.Set(i, ignored ? 0.0f : NAN);
+  const int depth = DepthOfExample(labels, i);
+  const int64_t rank = depth > 0 ? tree.class_ranks[label] : tree.num_classes;
+  if (depth == 0) task.losses.Set(i, labels.Ignored(label) ? 0.0f : NAN);
   task.scratch.depths[i] = depth;
   task.scratch.keys[i] = static_cast<uint64_t>(rank);
   task.scratch.values[i] = static_cast<int32_t>(i);

@@ -168,21 +168,10 @@ template <typename T>
 std::string MakePlan(const Batch<T>& batch, const Bounds& bounds,
                      const DevicePlan& plan, const PlanScratch& scratch,
                      Accumulator<T>* loss, Item* forward_items, void* stream) {
-  PlanTask task = {{batch.tree,
-                    batch.shape,
-                    batch.labels,
-                    batch.labels_are_int64,
-                    batch.size,
-                    batch.num_ignored,
-                    {}},
-                   {loss, sizeof(Accumulator<T>) == sizeof(double)},
-                   bounds,
-                   plan,
-                   scratch,
-                   forward_items};
-  for (int i = 0; i < batch.num_ignored; ++i) {
-    task.labels.ignored[i] = batch.ignored[i];
-  }
+  const PlanTask task = {
+      LabelsOf(batch), {loss, sizeof(Accumulator<T>) == sizeof(double)},
+      bounds,          plan,
+      scratch,         forward_items};
   if (!bounds.one_block) return MakeLargePlan(task, stream);
   MakePlanInOneBlock(task, stream);
   return LaunchError();

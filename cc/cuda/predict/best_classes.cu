@@ -6,8 +6,9 @@
 #include "cc/core/base/philox.h"
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/device.h"
+#include "cc/cuda/device/launcher.h"
 #include "cc/cuda/loss/check_arguments.h"
-#include "cc/cuda/predict/examples.h"
+#include "cc/cuda/predict/check_sampling.h"
 #include "cc/cuda/predict/log_sum.h"
 
 namespace tf_hsm::gpu {

@@ -7,7 +7,6 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
-#include "cc/cuda/predict/examples.h"
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
@@ -142,7 +141,7 @@ ClassMemory<T> LayOut(const Batch<T>& batch, int64_t count, int64_t size,
   // Nothing is kept for a backward.
   const MemorySizes sizes = SizesOf(parts.losses, 0);
   arena.Take(sizes.state, &parts.memory.state);
-  arena.Take(sizes.scratch, &parts.memory.scratch);
+  arena.Take(sizes.forward_scratch, &parts.memory.scratch);
   parts.bytes = arena.bytes();
   return parts;
 }

@@ -10,7 +10,7 @@
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
-#include "cc/cuda/predict/examples.h"
+#include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/log_sum.h"
 #include "cc/cuda/predict/node_logits.h"
 #include "cc/cuda/predict/places.h"

@@ -14,7 +14,7 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
-#include "cc/cuda/predict/examples.h"
+#include "cc/cuda/predict/check_sampling.h"
 #include "cc/cuda/predict/log_sum.h"
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"

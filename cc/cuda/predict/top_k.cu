@@ -25,8 +25,8 @@
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
+#include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/best_keys.h"
-#include "cc/cuda/predict/examples.h"
 #include "cc/cuda/predict/log_sum.h"
 #include "cc/cuda/predict/node_logits.h"
 #include "cc/cuda/predict/search.h"

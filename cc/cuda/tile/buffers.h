@@ -235,7 +235,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(large_passes, &b.pass_nodes);
   scratch.Take(2 * bounds.forward_slots, &b.partial_sums);
   scratch.Take(bounds.forward_slots * batch.width, &b.partial_rows);
-  sizes.scratch = scratch.bytes();
+  sizes.forward_scratch = scratch.bytes();
   scratch.Rewind();
   scratch.Take(sums, &b.node_sums);  // the same place
   scratch.Take(bounds.backward_items, &b.backward_items);
@@ -244,7 +244,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(bounds.merge_slots * PartStride(batch.width), &b.merge);
   const int64_t block_rows = hot ? kHotTile : shape.slabs.count > 1 ? kTile : 0;
   scratch.Take(shape.blocks * block_rows * batch.width, &b.block_rows);
-  sizes.scratch = Larger(sizes.scratch, scratch.bytes());
+  sizes.backward_scratch = scratch.bytes();
   return sizes;
 }
 

@@ -1,4 +1,5 @@
-// Where the gradients of touched rows go: out, or at once into the rows.
+// Where the gradients of touched rows go: out, at once into the rows, or to
+// sums of several batches.
 
 #ifndef TF_HSM_CC_CUDA_TILE_ROW_OUTPUT_H_
 #define TF_HSM_CC_CUDA_TILE_ROW_OUTPUT_H_
@@ -19,6 +20,9 @@ struct RowOutput {
   DeviceUpdate<T> update;
   bool updates = false;
   bool in_fours = false;  // whether four neighbours are one access
+  // [rows of the parameters, sums_stride], db behind dW; null: they go out.
+  Accumulator<T>* sums = nullptr;
+  int64_t sums_stride = 0;
 };
 
 template <typename T>
@@ -70,16 +74,18 @@ TF_HSM_DEVICE void StoreRows(const RowGradients<T>& out,
 }
 
 // Leaves rows of a group that is cut as partial gradients, which MergeRows adds
-// up: PartStride(width) apart.
-template <int threads, typename A>
+// up: PartStride(width) apart. Or `adds` them to what is there.
+template <int threads, bool adds = false, typename A>
 TF_HSM_DEVICE void StoreParts(const RowSpan<A>& rows, int64_t width,
                               int64_t stride, A* parts) {
   for (int k = Team<threads>::Rank() / kWarp; k < rows.count;
        k += threads / kWarp) {
     const A* row = rows.dw + k * rows.stride;
     A* part = parts + k * stride;
-    for (int64_t d = Lane(); d < width; d += kWarp) part[d] = row[d];
-    if (Lane() == 0) part[width] = rows.db[k];
+    for (int64_t d = Lane(); d < width; d += kWarp) {
+      part[d] = adds ? part[d] + row[d] : row[d];
+    }
+    if (Lane() == 0) part[width] = adds ? part[width] + rows.db[k] : rows.db[k];
   }
 }
 
@@ -108,6 +114,10 @@ TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
                             const RowSpan<Accumulator<T>>& rows, int64_t width,
                             RowTerms<Accumulator<T>>* terms) {
   const int columns = static_cast<int>(width);
+  if (out.sums != nullptr) {
+    return StoreParts<threads, true>(rows, width, out.sums_stride,
+                                     out.sums + rows.first * out.sums_stride);
+  }
   if (!out.updates) {
     return out.in_fours ? StoreRows<4, threads>(out.gradients, rows, columns)
                         : StoreRows<1, threads>(out.gradients, rows, columns);

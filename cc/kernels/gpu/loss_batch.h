@@ -20,8 +20,12 @@
 
 namespace tf_hsm::gpu {
 
-// The most bytes of logits that stay for the backward.
+// The most bytes of logits at a time.
+#ifdef TF_HSM_EMULATED
+constexpr int64_t kMaxLogitsBytes = 1 << 16;  // so that tests see chunks
+#else
 constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
+#endif
 
 // The visits of label sets (label_tree.h), in host and in device memory.
 struct VisitMemory {
@@ -35,15 +39,18 @@ class LossBatch {
  public:
   using A = Accumulator<T>;
 
-  // After arguments.parameters are read or written.
+  // After arguments.parameters are read or written. `steps`: whether the op
+  // makes a step too.
   absl::Status Prepare(OpKernelContext* context,
-                       const LossAttributes& attributes, bool label_sets) {
+                       const LossAttributes& attributes, bool label_sets,
+                       bool steps) {
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes, label_sets));
     TF_RETURN_IF_ERROR(label_sets ? SetLabelSets(context, attributes)
                                   : SetLabels(context, attributes));
     memory.logits_bytes = kMaxLogitsBytes;
     sizes_ = SizesOf(batch, memory.logits_bytes);
-    TF_RETURN_IF_ERROR(scratch_.Allocate(context, sizes_.scratch));
+    TF_RETURN_IF_ERROR(scratch_.Allocate(
+        context, steps ? sizes_.scratch() : sizes_.forward_scratch));
     memory.scratch = scratch_.data();
     return absl::OkStatus();
   }
@@ -115,8 +122,7 @@ class LossBatch {
     TF_RETURN_IF_ERROR(made->device.Allocate(context, bytes));
     batch.device_visits = made->device.data();
     visits = made;
-    return CopyToDevice(context, made->host.data(), bytes,
-                        made->device.data());
+    return CopyToDevice(context, made->host.data(), bytes, made->device.data());
   }
 
   MemorySizes sizes_;
@@ -171,7 +177,7 @@ struct KeptLoss {
     batch.weights = Data<T>(parameters.weights());
     batch.biases = Data<T>(parameters.biases());
     sizes = SizesOf(batch, state->logits_bytes);
-    TF_RETURN_IF_ERROR(scratch.Allocate(context, sizes.scratch));
+    TF_RETURN_IF_ERROR(scratch.Allocate(context, sizes.scratch()));
     memory = {state->memory.data(), scratch.data(), state->logits_bytes};
     return absl::OkStatus();
   }

@@ -21,7 +21,7 @@ struct LossOp : LossAttributes {
   absl::Status Run(OpKernelContext* context) const {
     LossBatch<T> in;
     TF_RETURN_IF_ERROR(in.arguments.parameters.Read(context, kDataType<T>));
-    TF_RETURN_IF_ERROR(in.Prepare(context, *this, label_sets));
+    TF_RETURN_IF_ERROR(in.Prepare(context, *this, label_sets, /*steps=*/false));
     LossOutputs<T> outputs;
     TF_RETURN_IF_ERROR(in.AllocateLoss(context, *this, &outputs));
     TF_RETURN_IF_ERROR(in.AllocateState(context));

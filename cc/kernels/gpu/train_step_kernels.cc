@@ -48,7 +48,7 @@ struct TrainStepOp : GpuStepAttributes<TrainStepAttributes> {
     LossOutputs<T> outputs;
     TF_RETURN_IF_ERROR(in.arguments.parameters.Write(context, kDataType<T>,
                                                      kDataType<A>, rule));
-    TF_RETURN_IF_ERROR(in.Prepare(context, *this, label_sets));
+    TF_RETURN_IF_ERROR(in.Prepare(context, *this, label_sets, /*steps=*/true));
     TF_RETURN_IF_ERROR(
         ReadLossGrads(context, in.arguments.batch_shape, &loss_grads));
     TF_RETURN_IF_ERROR(ReadUpdate(context, in.arguments.parameters, &update));
@@ -56,9 +56,8 @@ struct TrainStepOp : GpuStepAttributes<TrainStepAttributes> {
     TF_RETURN_IF_ERROR(in.AllocateLoss(context, *this, &outputs));
     const A* factors = Data<const A>(*loss_grads);
     outputs.dx_factors = factors;
-    void* stream = StreamOf(context);
-    TF_RETURN_IF_ERROR(StatusOf(Forward(in.batch, in.memory, outputs, stream)));
-    return StatusOf(ApplyUpdate(in.batch, in.memory, factors, update, stream));
+    return StatusOf(TrainStep(in.batch, in.memory, outputs, factors, update,
+                              StreamOf(context)));
   }
 };
 
