@@ -28,8 +28,9 @@ for architecture in "$@"; do
   flags+=(-gencode "arch=compute_${architecture#sm_},code=$architecture")
 done
 
-# The sources, the longest to compile first.
-mapfile -t kernels < <(find cc/cuda -name '*.cu' | sort)
+# The sources of both programs, the longest to compile first.
+mapfile -t common < <(find cc/cuda -name '*.cu' | sort)
+common+=(cc/core/plan/label_plan.cc cc/core/tree/tree_walk.cc)
 objects=$out/objects
 rm -rf "$objects"
 mkdir -p "$objects"
@@ -39,7 +40,7 @@ compile() {
   "$nvcc" "${flags[@]}" -c "$1" -o "$object.new" && mv "$object.new" "$object"
 }
 names=()
-for source in "${kernels[@]}" cc/cuda/check/gpu_check.cc \
+for source in "${common[@]}" cc/cuda/check/gpu_check.cc \
   benchmarks/gpu/main.cc benchmarks/gpu/tree.cc; do
   while (($(jobs -rp | wc -l) >= jobs)); do wait -n; done
   compile "$source" &
@@ -54,8 +55,8 @@ link() {
   "$nvcc" -cudart static -Xcompiler -static-libstdc++,-static-libgcc "$@" \
     -o "$out/$program"
 }
-link gpu_check "${names[@]::${#kernels[@]}}" "$objects/cc_cuda_check_gpu_check.cc.o"
-link gpu_benchmark "${names[@]::${#kernels[@]}}" \
+link gpu_check "${names[@]::${#common[@]}}" "$objects/cc_cuda_check_gpu_check.cc.o"
+link gpu_benchmark "${names[@]::${#common[@]}}" \
   "$objects"/benchmarks_gpu_{main,tree}.cc.o
 rm -r "$objects"
 ls -l "$out"

@@ -57,7 +57,7 @@ void FuzzForged(const Case& c, int64_t count, Isa isa, UpdateRule rule,
   }
   LabelPlan plan;
   if (!MakeLabelPlan(in.owned.view(), in.labels.data(), in.size, count, ignored,
-                     &plan)
+                     Serial, &plan)
            .empty()) {
     return;
   }

@@ -20,7 +20,8 @@ void CheckFar(Isa isa) {
   const OwnedTree owned = FlatTree(19);
   LabelPlan plan;
   const int64_t label = 3;
-  Expect(MakeLabelPlan(owned.view(), &label, 1, 1, {-1}, &plan).empty(), "far");
+  Expect(MakeLabelPlan(owned.view(), &label, 1, 1, {-1}, Serial, &plan).empty(),
+         "far");
   const float x[16] = {1};
   for (float z : {0.0f, 20.0f, -20.0f, 80.0f, 1e4f, -1e30f}) {
     std::vector<float> w(19, z), dz(19);
@@ -42,7 +43,7 @@ void CheckErrors(std::mt19937* rng) {
   auto error = [](const OwnedTree& owned, std::vector<int64_t> labels) {
     LabelPlan plan;
     return MakeLabelPlan(owned.view(), labels.data(), 1, labels.size(), {-1},
-                         &plan);
+                         Serial, &plan);
   };
   OwnedTree tree;
   while (tree.class_rows.size() < 20) tree = RandomTree(9, 6, 0.4, rng);
@@ -87,7 +88,8 @@ int main() {
     int at = 0;
     for (const Case& c : kLossCases) {
       if (!c.is_plain()) continue;
-      for (int64_t count : {0, 1, 7}) {
+      // The most are planned in parts.
+      for (int64_t count : {0, 1, 7, at == 0 ? 700 : 3}) {
         const RuleTraits& traits = kUpdateRules[at++ % std::size(kUpdateRules)];
         const std::string name =
             kernel + NameOf(c) + " M=" + std::to_string(count);

@@ -45,8 +45,9 @@ struct LabelSets {
     for (int64_t i = 0; i < size; ++i) grads.push_back(grad * (2 + i % 3));
   }
 
-  std::string MakePlan(LabelPlan* plan) const {
-    return MakeLabelPlan(owned.view(), labels.data(), size, count, {-1}, plan);
+  std::string MakePlan(const Parallel& parallel, LabelPlan* plan) const {
+    return MakeLabelPlan(owned.view(), labels.data(), size, count, {-1},
+                         parallel, plan);
   }
 
   std::vector<int64_t> LabelsOf(int64_t example) const {
@@ -112,7 +113,7 @@ void CheckLabelTree(const Case& c, int64_t count, Isa isa,
   const LabelSets<T> in(c, count, with_bias, steps ? 1.0 / 64 : 0.25, rng);
   const TreeView tree = in.owned.view();
   LabelPlan plan;
-  const std::string error = in.MakePlan(&plan);
+  const std::string error = in.MakePlan(Reversed, &plan);
   Expect(error.empty(), name + " plan: " + error);
   if (!error.empty()) return;
   Outputs<T> runs[2];

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cc/core/base/radix_sort.h"
+#include "cc/core/plan/prefetch_paths.h"
 #include "cc/core/tree/tree_walk.h"
 
 namespace tf_hsm {
@@ -16,35 +17,94 @@ struct Step {
   int64_t local;
 };
 
+// What MakeLabelPlan gets.
+struct LabelSets {
+  const int64_t* labels;
+  int64_t batch, count;
+  const std::vector<int64_t>& ignored;
+};
+
 // The rows on the paths of the labels of one example after the other, each
 // once.
 class Climber {
  public:
   explicit Climber(const TreeView& tree) : tree_(tree) {}
 
-  // Labels of the next example, in the order of their ranks.
-  std::string Add(int64_t example, const std::vector<KeyAndIndex>& ranked) {
+  // Adds the steps of the examples [begin, end).
+  std::string Run(const LabelSets& sets, int64_t begin, int64_t end) {
+    std::string error;
+    for (int64_t i = begin; i < end && error.empty(); ++i) {
+      error = Rank(sets, i);
+      if (error.empty()) error = Add(i);
+    }
+    return error;
+  }
+
+  // Appends them to those of the climber of earlier examples.
+  void MoveTo(std::vector<KeyAndIndex>* groups, std::vector<Step>* steps) {
+    for (const KeyAndIndex& one : groups_) {
+      groups->push_back({one.key, static_cast<int64_t>(steps->size())});
+      steps->push_back(steps_[one.index]);
+    }
+  }
+
+ private:
+  // Fills ranked_ with the labels of an example, in the order of their ranks.
+  std::string Rank(const LabelSets& sets, int64_t example) {
+    ranked_.clear();
+    const int64_t all = sets.batch * sets.count;
+    const int64_t begin = example * sets.count;
+    for (int64_t at = begin; at < begin + sets.count; ++at) {
+      const int64_t later = at + kAhead < all ? sets.labels[at + kAhead] : 0;
+      if (later >= 0 && later < tree_.num_classes) {
+        __builtin_prefetch(tree_.class_ranks + later);
+        __builtin_prefetch(tree_.class_rows + later);
+      }
+      const int64_t label = sets.labels[at];
+      if (std::find(sets.ignored.begin(), sets.ignored.end(), label) !=
+          sets.ignored.end()) {
+        continue;
+      }
+      if (label < 0 || label >= tree_.num_classes) {
+        return OutOfRange("labels", at, label, 0, tree_.num_classes) +
+               ", the tree's classes; -1 stands for no label";
+      }
+      ranked_.push_back({tree_.class_ranks[label], label});
+    }
+    std::sort(ranked_.begin(), ranked_.end(),
+              [](const KeyAndIndex& a, const KeyAndIndex& b) {
+                return a.key < b.key;
+              });
+    return "";
+  }
+
+  std::string Add(int64_t example) {
     AddStep(0, {example, -1});
     path_.clear();
-    for (const KeyAndIndex& one : ranked) {
-      const std::string error = Climb(example, one.index);
+    const auto count = static_cast<int64_t>(ranked_.size());
+    for (int64_t i = 0; i < count; ++i) {
+      if (i % kPrefetchLeaves == 0) Prefetch(i);
+      const std::string error = Climb(example, ranked_[i].index);
       if (!error.empty()) return error;
     }
     return "";
   }
 
-  // By group, and those of a group in the order in which they were added.
-  const std::vector<KeyAndIndex>& Sorted() {
-    SortByKey(&groups_);
-    return groups_;
-  }
-  const Step& step(int64_t index) const { return steps_[index]; }
-
- private:
   struct PathRow {
     GroupSpan span;
     int64_t row;
   };
+
+  // The paths of ranked labels from `begin` on.
+  void Prefetch(int64_t begin) const {
+    int64_t leaves[kPrefetchLeaves];
+    const int64_t left = static_cast<int64_t>(ranked_.size()) - begin;
+    const int64_t count = std::min(kPrefetchLeaves, left);
+    for (int64_t i = 0; i < count; ++i) {
+      leaves[i] = tree_.class_rows[ranked_[begin + i].index];
+    }
+    PrefetchPaths(tree_, leaves, count);
+  }
 
   void AddStep(int64_t group, const Step& step) {
     groups_.push_back({group, static_cast<int64_t>(steps_.size())});
@@ -88,6 +148,7 @@ class Climber {
   const TreeView& tree_;
   std::vector<KeyAndIndex> groups_;  // of each step
   std::vector<Step> steps_;
+  std::vector<KeyAndIndex> ranked_;  // rank and label, of one example
   std::vector<PathRow> path_;   // of the example's last label, from the root
   std::vector<PathRow> climb_;  // its new rows, from the leaf upwards
 };
@@ -156,38 +217,35 @@ void ListVisits(int64_t batch, LabelPlan* plan) {
 std::string MakeLabelPlan(const TreeView& tree, const int64_t* labels,
                           int64_t batch, int64_t count,
                           const std::vector<int64_t>& ignored,
-                          LabelPlan* plan) {
+                          const Parallel& parallel, LabelPlan* plan) {
+  constexpr int64_t kPartLabels = 1024, kMaxParts = 32;
   *plan = LabelPlan();
   if (tree.num_roots != 1) {
     return "group_parents: a label tree has one root, but there are " +
            std::to_string(tree.num_roots);
   }
-  Climber climber(tree);
-  std::vector<KeyAndIndex> ranked;  // rank and label, of one example
-  for (int64_t i = 0; i < batch; ++i) {
-    ranked.clear();
-    for (int64_t at = i * count; at < (i + 1) * count; ++at) {
-      const int64_t label = labels[at];
-      if (std::find(ignored.begin(), ignored.end(), label) != ignored.end()) {
-        continue;
-      }
-      if (label < 0 || label >= tree.num_classes) {
-        return OutOfRange("labels", at, label, 0, tree.num_classes) +
-               ", the tree's classes; -1 stands for no label";
-      }
-      ranked.push_back({tree.class_ranks[label], label});
-    }
-    std::sort(ranked.begin(), ranked.end(),
-              [](const KeyAndIndex& a, const KeyAndIndex& b) {
-                return a.key < b.key;
-              });
-    const std::string error = climber.Add(i, ranked);
-    if (!error.empty()) return error;
+  const LabelSets sets = {labels, batch, count, ignored};
+  const int64_t parts =
+      std::clamp<int64_t>(batch * count / kPartLabels, 1, kMaxParts);
+  std::vector<Climber> climbers;
+  for (int64_t i = 0; i < parts; ++i) climbers.emplace_back(tree);
+  std::vector<std::string> errors(parts);
+  parallel(parts, [&](int64_t i) {
+    errors[i] =
+        climbers[i].Run(sets, batch * i / parts, batch * (i + 1) / parts);
+  });
+  std::vector<KeyAndIndex> groups;  // of each step
+  std::vector<Step> steps;
+  for (int64_t i = 0; i < parts; ++i) {
+    if (!errors[i].empty()) return errors[i];
+    climbers[i].MoveTo(&groups, &steps);
   }
+  // Those of a group keep the order of the examples.
+  SortByKey(&groups);
   Plan& visits = plan->plan;
   int64_t last_local = -1;  // in the last visit
-  for (const KeyAndIndex& one : climber.Sorted()) {
-    const Step& step = climber.step(one.index);
+  for (const KeyAndIndex& one : groups) {
+    const Step& step = steps[one.index];
     const bool opens =
         visits.nodes.empty() || visits.nodes.back().group != one.key;
     if (opens) {

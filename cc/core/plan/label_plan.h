@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/parallel.h"
 #include "cc/core/plan/plan.h"
 #include "cc/core/tree/tree_view.h"
 
@@ -42,7 +43,8 @@ struct LabelPlan {
 // position, the value and the legal range.
 std::string MakeLabelPlan(const TreeView& tree, const int64_t* labels,
                           int64_t batch, int64_t count,
-                          const std::vector<int64_t>& ignored, LabelPlan* plan);
+                          const std::vector<int64_t>& ignored,
+                          const Parallel& parallel, LabelPlan* plan);
 
 }  // namespace tf_hsm
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cc/core/plan/prefetch_paths.h"
 #include "cc/core/tree/tree_walk.h"
 
 namespace tf_hsm {
@@ -9,42 +10,6 @@ namespace {
 
 // More parts are of no use: each begins with a path from the root.
 constexpr int64_t kMaxParts = 32;
-
-// Labels are known so far ahead.
-constexpr int64_t kAhead = 32;
-
-// Leaves whose paths are prefetched together.
-constexpr int64_t kPrefetchLeaves = 16;
-
-// The first groups, near the root, are in the cache at any time.
-constexpr int64_t kCachedGroups = 1024;
-
-// Reads what the walks from a few leaves will read, level by level: the arrays
-// are read at random places, and these reads do not wait for each other. In a
-// pinned tree a row's group is known without a look; walks check it all the
-// same.
-void PrefetchPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
-  constexpr int kLevels = 24;
-  int64_t rows[kPrefetchLeaves];
-  std::copy(leaves, leaves + count, rows);
-  for (int level = 0; level < kLevels; ++level) {
-    for (int64_t i = 0; i < count; ++i) {
-      if (rows[i] < 0 || rows[i] >= tree.num_rows) continue;
-      int64_t group = rows[i] / 2;
-      if (tree.pinned) {
-        __builtin_prefetch(tree.row_groups + rows[i]);
-      } else {
-        group = tree.row_groups[rows[i]];
-      }
-      if (group < kCachedGroups || group >= tree.num_groups) {
-        rows[i] = -1;
-        continue;
-      }
-      __builtin_prefetch(tree.group_offsets + group);
-      rows[i] = tree.group_parents[group];
-    }
-  }
-}
 
 }  // namespace
 

@@ -1,8 +1,7 @@
 // Checks the GPU kernels against the scalar reference in float64, without
 // TensorFlow:
 //
-//   nvcc -std=c++17 -O3 -arch=native -I. -x cu cc/cuda/check/gpu_check.cc
-//       $(find cc/cuda -name '*.cu') -o gpu_check && ./gpu_check
+//   benchmarks/gpu/build.sh bin && bin/gpu_check
 //
 // Every kernel, element type, precision and shape of tree or forest, at ragged
 // sizes (on the emulation each shape has one of the two types of 16 bits);

@@ -54,7 +54,7 @@ struct LabelTreeCase : CheckCase {
                          own, grads[i], nullptr, want.dw.data(),
                          want.db.data());
     }
-    error = MakeLabelPlan(tree, padded.data(), size, most, {-1}, &plan);
+    error = MakeLabelPlan(tree, padded.data(), size, most, {-1}, Serial, &plan);
     for (const Node& node : plan.plan.nodes) {
       std::fill_n(want.touched.begin() + node.first_row, node.fanout, true);
     }

@@ -16,10 +16,10 @@
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/inference_arguments.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/common/register.h"
 #include "cc/kernels/cpu/pack_inputs.h"
 #include "cc/kernels/cpu/page_pool.h"
-#include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"
 
 namespace tf_hsm {

@@ -16,13 +16,13 @@
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/common/register.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/cpu/cpu_loss_state.h"
 #include "cc/kernels/cpu/loss_batch.h"
 #include "cc/kernels/cpu/pack_inputs.h"
 #include "cc/kernels/cpu/page_pool.h"
-#include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"
 
 namespace tf_hsm {
@@ -46,7 +46,7 @@ class LabelTreeBatch {
     CopyIntegers(*arguments.labels, &labels);
     TF_RETURN_IF_ERROR(StatusOf(MakeLabelPlan(
         arguments.tree, labels.data(), arguments.batch_shape.num_elements(),
-        arguments.num_labels, attributes.ignored, &plan)));
+        arguments.num_labels, attributes.ignored, parallel_, &plan)));
     TF_RETURN_IF_ERROR(PackTensor<A>(
         context, *arguments.inputs, plan.plan.order.data(), plan.num_visits(),
         arguments.width, parallel_, &packed, &problem.x));

@@ -20,8 +20,8 @@
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/cpu/pack_inputs.h"
-#include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"
 
 namespace tf_hsm {

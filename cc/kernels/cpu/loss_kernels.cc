@@ -10,11 +10,11 @@
 #include "cc/core/table/kernel_table.h"
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/common/register.h"
 #include "cc/kernels/cpu/cpu_loss_state.h"
 #include "cc/kernels/cpu/loss_batch.h"
 #include "cc/kernels/cpu/page_pool.h"
-#include "cc/kernels/cpu/parallel.h"
 
 namespace tf_hsm {
 namespace {

@@ -10,12 +10,12 @@
 #include "cc/core/table/kernel_table.h"
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/common/register.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/cpu/cpu_loss_state.h"
 #include "cc/kernels/cpu/loss_batch.h"
 #include "cc/kernels/cpu/page_pool.h"
-#include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"
 
 namespace tf_hsm {

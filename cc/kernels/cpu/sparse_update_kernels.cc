@@ -6,9 +6,9 @@
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/common/register.h"
 #include "cc/kernels/common/sparse_update_arguments.h"
-#include "cc/kernels/cpu/parallel.h"
 #include "cc/kernels/cpu/parameter_pages.h"
 
 namespace tf_hsm {

@@ -8,11 +8,11 @@
 #include "cc/core/table/kernel_table.h"
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/common/register.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/cpu/loss_batch.h"
 #include "cc/kernels/cpu/page_pool.h"
-#include "cc/kernels/cpu/parallel.h"
 
 namespace tf_hsm {
 namespace {

@@ -7,8 +7,8 @@
 #include "cc/core/pairs/count_keys.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/common/register.h"
-#include "cc/kernels/cpu/parallel.h"
 
 namespace tf_hsm {
 namespace {

@@ -15,6 +15,7 @@
 #include "cc/kernels/common/loss_arguments.h"
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parallel.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
 
@@ -112,7 +113,8 @@ class LossBatch {
     CopyIntegers(*arguments.labels, &labels);
     TF_RETURN_IF_ERROR(StatusOf(MakeLabelPlan(
         arguments.tree, labels.data(), arguments.batch_shape.num_elements(),
-        arguments.num_labels, attributes.ignored, &plan)));
+        arguments.num_labels, attributes.ignored, PoolParallel(context),
+        &plan)));
     TF_RETURN_IF_ERROR(SetInputs(context, arguments, &batch));
     batch.tree.num_rows = arguments.tree.num_rows;
     batch.tree.num_groups = arguments.tree.num_groups;

@@ -1,7 +1,7 @@
 // The core's view of TensorFlow's intra-op thread pool.
 
-#ifndef TF_HSM_CC_KERNELS_CPU_PARALLEL_H_
-#define TF_HSM_CC_KERNELS_CPU_PARALLEL_H_
+#ifndef TF_HSM_CC_KERNELS_COMMON_PARALLEL_H_
+#define TF_HSM_CC_KERNELS_COMMON_PARALLEL_H_
 
 #include <functional>
 
@@ -25,4 +25,4 @@ void SetZero(const Parallel& parallel, Tensor* tensor);
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_CPU_PARALLEL_H_
+#endif  // TF_HSM_CC_KERNELS_COMMON_PARALLEL_H_

@@ -1,4 +1,4 @@
-#include "cc/kernels/cpu/parallel.h"
+#include "cc/kernels/common/parallel.h"
 
 #include <algorithm>
 #include <atomic>
