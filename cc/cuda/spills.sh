@@ -41,7 +41,7 @@ for source; do
       for (i = 1; i <= NF; ++i) if ($i == "Used") registers = $(i + 1)
       gsub(/tf_hsm::|gpu::|\(anonymous namespace\)::|void /, "", name)
       sub(/\(.*/, "", name)
-      hot = name ~ /Large|Hot|WalkPaths|SmallRows|MergeRows|StepRows/
+      hot = name ~ /Large|Hot|WalkPaths|SmallRows|MergeRows|StepRows|EmitSums/
       most = name ~ /^(BackwardLarge|HotGradients)/ ? 320 : 0
       bad = hot && spilled > most
       printf "| %s | `%s` | %d | %d | %d |%s\n", arch, name, registers,

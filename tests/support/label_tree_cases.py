@@ -174,7 +174,7 @@ def check_steps(place, rule, dtype):
         return made.loss, made.input_grads * upstream[:, np.newaxis]
 
     results = []
-    # Of weights that have not moved, the loss made once more is the same.
+    # If weights have not moved, the loss made once more is the same.
     made_again = functools.partial(from_state, moved=True)
     for step in (in_place, by_gradient, from_state, made_again):
         weights, biases, inputs = at(place, start)

@@ -100,7 +100,7 @@ struct Batch {
   Accumulator<T> z_loss = 0;
   // [size, roots], where walks down begin; null: 0. The loss does not read it.
   const Accumulator<T>* root_log_probs = nullptr;
-  // Of a label tree, for its loss: see label_tree.h. Then `size` is the number
+  // For the loss of a label tree: see label_tree.h. Then `size` is the number
   // of visits, and labels and arrays of the tree are not read.
   const void* visits = nullptr;         // in host memory
   const void* device_visits = nullptr;  // a copy

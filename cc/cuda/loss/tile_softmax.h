@@ -136,7 +136,7 @@ class TileSoftmax {
     }
   }
 
-  // Of the tile that begins at `row`, a bit for each positive row.
+  // A bit for each positive row of the tile that begins at `row`.
   TF_HSM_DEVICE uint32_t FindPositives(int row) {
     const int32_t* positives = in_.buffers.visits.positives;
     const int first = static_cast<int>(item_.row) + row;
