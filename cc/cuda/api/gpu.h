@@ -3,7 +3,8 @@
 // Plain C++: neither CUDA nor TensorFlow types. All pointers but those to the
 // structs themselves are to device memory; `stream` is a cudaStream_t. Nothing
 // waits for the device: sizes of memory follow from shapes and from constants
-// of the tree, and counts that depend on the labels stay on the device.
+// of the tree (or from visits, see label_tree.h), and counts that depend on the
+// labels stay on the device.
 //
 // A batch goes through
 //   Forward(batch, memory, outputs)   plan, loss, dx when asked for
@@ -127,7 +128,8 @@ struct MemorySizes {
 // many examples pass are only fast where theirs fit. The batch of a flat tree
 // whose logits do not fit is taken in chunks of examples (chunks.h): then the
 // scratch holds the logits of one chunk, and for the backward a float32 sum for
-// each weight; the state holds one number.
+// each weight; the state holds one number. A label tree keeps what it needs of
+// all logits, whatever `logits_bytes` are.
 template <typename T>
 MemorySizes SizesOf(const Batch<T>& batch, int64_t logits_bytes);
 

@@ -8,7 +8,7 @@
 //   bytes = PlanVisits(labels, &batch);
 //   batch.device_visits = a copy of the bytes in device memory;
 //
-// and Forward, Backward and ApplyUpdate do the rest as for other batches, with
+// and Forward, Backward and the steps do the rest as for other batches, with
 // losses, dx and loss_grads of the examples.
 
 #ifndef TF_HSM_CC_CUDA_API_LABEL_TREE_H_

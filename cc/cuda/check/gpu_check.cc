@@ -64,9 +64,13 @@ std::vector<CheckCase> SmallCases(Rng* rng) {
       CheckCase{"hot, room for some", FlatTree(70), 190, 19,
                 kHot | kTwoParts | kNotHot}
           .Logits(160 * 70 * 4),
-      // Two chunks of 128 examples, and one of 44.
+      CheckCase{"two_level, room for some", TwoLevelTree(300), 500, 9,
+                kHot | kTwoParts | kNotHot | kCutExamples}
+          .OnlyFloat()
+          .Logits(13 << 10),
+      // Two chunks of 128 examples, and one of 44 or 84.
       CheckCase{"in chunks", FlatTree(265), 300, 20, kChunks}.Logits(150 << 10),
-      CheckCase{"capped, in chunks", FlatTree(70), 300, 130, kChunks}
+      CheckCase{"capped, in chunks", FlatTree(70), 340, 130, kChunks}
           .OnlyFloat()
           .WithoutBiases()
           .Capped(1.5)

@@ -100,7 +100,10 @@ GradientResults<T> RunLabelTree(const LabelTreeCase<T>& c) {
   using A = Accumulator<T>;
   const DeviceLabelTree<T> device(c);
   const Batch<T>& batch = device.batch;
-  const DeviceMemory blocks(batch, 0);
+  MemorySizes sizes = SizesOf(batch, 0);
+  const DeviceBlock scratch(sizes.backward_scratch);
+  sizes.backward_scratch = 0;  // the forward has its own
+  const DeviceMemory blocks(sizes, 0);
   const DeviceArray<A> loss_only(c.size), loss(c.size), dx(c.size * c.width);
   GradientResults<T> results;
   results.error =
@@ -116,7 +119,6 @@ GradientResults<T> RunLabelTree(const LabelTreeCase<T>& c) {
   }
   const DeviceArray<int64_t> rows(count);
   const DeviceArray<T> dw(count * c.width), db(count);
-  const DeviceBlock scratch(blocks.scratch.bytes());
   results.error += Backward<T>(
       batch, {blocks.memory.state, scratch.data(), 0}, device.grads.data(),
       {count, rows.data(), dw.data(), db.data()}, CheckStream());

@@ -40,7 +40,10 @@ GradientResults<T> RunGradients(const LossCase<T>& c, int64_t logits) {
   using A = Accumulator<T>;
   const DeviceCase<T> device(c);
   Batch<T> batch = device.batch;
-  const DeviceMemory blocks(batch, logits);
+  MemorySizes sizes = SizesOf(batch, logits);
+  const DeviceBlock scratch(sizes.backward_scratch);
+  sizes.backward_scratch = 0;  // the forward has its own
+  const DeviceMemory blocks(sizes, logits);
   const DeviceArray<A> loss_only(c.size);
   GradientResults<T> results;
   results.error =
@@ -67,7 +70,6 @@ GradientResults<T> RunGradients(const LossCase<T>& c, int64_t logits) {
   if (ChunkExamples(batch, logits) == 0) {
     batch.labels = batch.inputs = nullptr;
   }
-  const DeviceBlock scratch(blocks.scratch.bytes());
   const Memory memory = {blocks.memory.state, scratch.data(), logits};
   const std::vector<char> before = Bytes(blocks.state);
   const DeviceOutputs<T> out(batch, count + (c.size > 0 ? 3 : 0));

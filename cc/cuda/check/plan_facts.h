@@ -51,7 +51,7 @@ template <typename T>
 std::string MissingWork(const Batch<T>& batch, const Memory& memory,
                         int needs) {
   if (batch.size == 0 || needs == 0) return "";
-  if (needs == kChunks) {
+  if ((needs & kChunks) != 0) {
     const bool there = ChunkExamples(batch, memory.logits_bytes) > 0;
     return there || !kSumsInFloat<T> ? "" : "no chunks ";
   }

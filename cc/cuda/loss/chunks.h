@@ -1,5 +1,5 @@
-// The batch of a flat tree in chunks of examples, where the logits of all have
-// no room: as products of matrices are fast, and other kernels are not.
+// Takes the batch of a flat tree in chunks of examples, where the logits of all
+// have no room. Products of matrices are fast; the other kernels are not.
 //
 // The forward takes one chunk after the other. The backward makes the logits of
 // each chunk once more, and adds up the gradients of all rows in float32; then
@@ -79,10 +79,10 @@ struct ChunkMemory {
     const MemorySizes own = LossLauncher<T>(first, none, nullptr).sizes;
     Arena arena(of_batch.scratch);
     arena.Take(own.state, &memory.state);
+    sizes.state = sizeof(*count);
+    sizes.forward_scratch = arena.bytes() + own.forward_scratch;
     arena.Take(own.scratch(), &memory.scratch);
     memory.logits_bytes = of_batch.logits_bytes;
-    sizes.state = sizeof(*count);
-    sizes.forward_scratch = arena.bytes();
     arena.Take(examples, &loss);
     sums.sums_stride = PartStride(batch.width);
     num_sums = batch.tree.num_rows * sums.sums_stride;

@@ -23,9 +23,9 @@ struct LossLauncher : Launcher {
         shape(ShapeOf(batch, device)),
         sizes(LayOut(batch, memory, shape, &buffers)) {}
 
-  // The part of the state that needs labels and inputs alone, which visits have
-  // already of the labels, and the items of the forward. Returns an empty
-  // string, or a sentence: then nothing more may be launched.
+  // The part of the state that needs labels and inputs alone, with visits the
+  // inputs, and the items of the forward. Returns an empty string, or a
+  // sentence: then nothing more may be launched.
   std::string Plan(Accumulator<T>* loss) const {
     std::string error;
     if (batch.visits != nullptr) {

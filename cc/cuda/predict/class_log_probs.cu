@@ -7,6 +7,7 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
+#include "cc/cuda/plan/paths.h"
 #include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
@@ -76,7 +77,9 @@ TF_HSM_DEVICE Accumulator<T> ClimbPath(const Batch<T>& batch,
                                        const Accumulator<T>* x, int64_t row) {
   using A = Accumulator<T>;
   A loss = 0, unused;
-  while (row >= 0) {
+  for (int64_t level = 0; row >= 0; ++level) {
+    const int64_t group = GroupOfRow(batch.tree, batch.shape, row);
+    if (group < 0 || level == batch.shape.depth) return static_cast<A>(NAN);
     A z = 0;
     for (int64_t d = Lane(); d < batch.width; d += kWarp) {
       z += Widen(batch.weights[row * batch.width + d]) * x[d];
@@ -84,7 +87,7 @@ TF_HSM_DEVICE Accumulator<T> ClimbPath(const Batch<T>& batch,
     z = WarpSum(z);
     if (batch.biases != nullptr) z += Widen(batch.biases[row]);
     loss += Sigmoid(-z, &unused);
-    row = batch.tree.group_parents[batch.tree.row_groups[row]];
+    row = batch.tree.group_parents[group];
   }
   return loss;
 }

@@ -289,6 +289,7 @@ std::string LogProbsGrad(const Batch<T>& batch, const Levels& levels,
   using A = Accumulator<T>;
   const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
+  if (batch.has_sigmoids) return "has_sigmoids: there is no such gradient";
   const Launcher launcher(stream);
   const int64_t pieces = PiecesOf(batch, launcher.device);
   GradMemory<A> memory;

@@ -21,7 +21,7 @@
 
 namespace tf_hsm::gpu {
 
-// The most bytes of logits at a time.
+// The most bytes of logits at a time; a label tree keeps them all.
 #ifdef TF_HSM_EMULATED
 constexpr int64_t kMaxLogitsBytes = 1 << 16;  // so that tests see chunks
 #else
@@ -115,6 +115,12 @@ class LossBatch {
         arguments.tree, labels.data(), arguments.batch_shape.num_elements(),
         arguments.num_labels, attributes.ignored, PoolParallel(context),
         &plan)));
+    constexpr size_t kMost = size_t{1} << 30;
+    if (plan.plan.order.size() > kMost || plan.positives.size() > kMost) {
+      return InvalidArgument("labels must make at most ", kMost,
+                             " visits of groups on a GPU, but make ",
+                             plan.plan.order.size());
+    }
     TF_RETURN_IF_ERROR(SetInputs(context, arguments, &batch));
     batch.tree.num_rows = arguments.tree.num_rows;
     batch.tree.num_groups = arguments.tree.num_groups;
@@ -165,8 +171,10 @@ struct GpuLossState : LossState {
 // A loss that an op continues from its state, with the op's parameters.
 template <typename T>
 struct KeptLoss {
-  // After the parameters are read or written.
-  absl::Status Read(OpKernelContext* context, const Parameters& parameters) {
+  // After the parameters are read or written. `again`: whether the loss is
+  // computed once more.
+  absl::Status Read(OpKernelContext* context, const Parameters& parameters,
+                    bool again = false) {
     const LossState* any_state;
     TF_RETURN_IF_ERROR(ReadLossState(context, StateOf::kGpu, parameters,
                                      &any_state, &loss_grads));
@@ -179,7 +187,8 @@ struct KeptLoss {
     batch.weights = Data<T>(parameters.weights());
     batch.biases = Data<T>(parameters.biases());
     sizes = SizesOf(batch, state->logits_bytes);
-    TF_RETURN_IF_ERROR(scratch.Allocate(context, sizes.scratch()));
+    TF_RETURN_IF_ERROR(scratch.Allocate(
+        context, again ? sizes.scratch() : sizes.backward_scratch));
     memory = {state->memory.data(), scratch.data(), state->logits_bytes};
     return absl::OkStatus();
   }

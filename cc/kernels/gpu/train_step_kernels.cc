@@ -75,9 +75,9 @@ struct LossStepOp : GpuStepAttributes<LossStepAttributes> {
     bool moved;
     TF_RETURN_IF_ERROR(
         parameters.Write(context, kDataType<T>, kDataType<A>, rule));
-    TF_RETURN_IF_ERROR(in.Read(context, parameters));
-    TF_RETURN_IF_ERROR(ReadUpdate(context, parameters, &update));
     TF_RETURN_IF_ERROR(ReadMoved(context, &moved));
+    TF_RETURN_IF_ERROR(in.Read(context, parameters, /*again=*/moved));
+    TF_RETURN_IF_ERROR(ReadUpdate(context, parameters, &update));
     void* stream = StreamOf(context);
     DeviceMemory state, loss;
     if (moved) {
