@@ -2,7 +2,7 @@
 # What to run first on a GPU, in the order of its worth:
 #
 #   check     gpu_check, its small cases, each by itself
-#   times     gpu_benchmark: forward, gradients, step of each workload, floors
+#   times     gpu_benchmark: forward, gradients, step of six workloads, floors
 #   large     gpu_check, its large cases
 #   profile   Nsight Compute, a launch of each kernel that should be fast
 #   sanitize  compute-sanitizer's memcheck and racecheck on the small cases
@@ -164,9 +164,6 @@ for step in "${wanted[@]}"; do
           run times $workload 60 bash -c "benchmark $workload bfloat16"
           run times "$workload, 4 GB of logits" 60 \
             bash -c "benchmark $workload bfloat16 --logits_mb=4096"
-        done
-        for workload in xmc-500k xmc-3m; do
-          run times $workload 60 bash -c "benchmark $workload tf32 bfloat16"
         done
       fi
       ;;

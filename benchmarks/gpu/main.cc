@@ -1,8 +1,9 @@
 // Times the GPU kernels against floors that are measured in the same run,
 // without TensorFlow:
 //
-//   benchmarks/gpu/build.sh bin
-//   bin/gpu_benchmark [--csv=FILE] [--runs=N] [--logits_mb=N] [WORD ...]
+//   nvcc -std=c++17 -O3 -arch=native -I. -x cu benchmarks/gpu/main.cc
+//       benchmarks/gpu/tree.cc $(find cc/cuda -name '*.cu') -o gpu_benchmark
+//   ./gpu_benchmark [--csv=FILE] [--runs=N] [--logits_mb=N] [WORD ...]
 //
 // A WORD is a workload, a kind of tree or of labels, a precision or a step, as
 // the lines of FILE have them: `10m-b40k zipf step` times no other workload,
@@ -20,9 +21,7 @@
 // with S logits and U touched rows of the level, s bytes of a weight, R and C
 // the measured rates of reading and of copying, F the rate of products. F is
 // that of instructions on registers, without any memory: no product of matrices
-// reaches it. In a label tree, the visits are one level; the host's time for
-// their plan and its copy, which no step contains, is a line of its own.
-// Behind the times is the memory in GB that a step needs beside the
+// reaches it. Behind them is the memory in GB that a step needs beside the
 // parameters, the inputs and their gradients, up to `--logits_mb` (1024) of it
 // for logits that the backward reads. `--tiny` runs small stand-ins, for a test
 // without a GPU. The lines of FILE:
@@ -31,20 +30,16 @@
 // kernel.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "benchmarks/gpu/options.h"
 #include "benchmarks/gpu/rates.h"
 #include "benchmarks/gpu/workloads.h"
-#include "cc/core/plan/label_plan.h"
 #include "cc/cuda/api/gpu.h"
-#include "cc/cuda/api/label_tree.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -68,52 +63,6 @@ FillRandom(T* values, int64_t count, uint32_t seed, float scale) {
     values[i] = Narrow<T>((static_cast<float>(h >> 8) * 0x1p-23f - 1) * scale);
   }
 }
-
-// Batches of label sets in the place of one of labels.
-template <typename T>
-struct VisitSets {
-  // `drawn`: load.labels of each example.
-  VisitSets(const Workload& load, const TreeView& tree,
-            const std::vector<int64_t>& drawn, const Batch<T>& batch) {
-    std::vector<double> seconds;
-    const int64_t count = load.size * load.labels;
-    for (int set = 0; load.labels > 0 && set < kSets; ++set) {
-      LabelPlan plan;
-      Batch<T> one = batch;
-      const auto begin = std::chrono::steady_clock::now();
-      const std::string error =
-          MakeLabelPlan(tree, drawn.data() + set * count, load.size,
-                        load.labels, {}, Serial, &plan);
-      if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
-      bytes.push_back(PlanVisits(plan, &one));
-      copies.push_back(std::make_unique<DeviceArray<char>>(bytes.back()));
-      const std::chrono::duration<double> taken =
-          std::chrono::steady_clock::now() - begin;
-      seconds.push_back(taken.count());
-      one.device_visits = copies.back()->data();
-      batches.push_back(one);
-      const MemorySizes own = SizesOf(one, 0);
-      sizes.state = Larger(sizes.state, own.state);
-      sizes.forward_scratch = Larger(sizes.forward_scratch, own.scratch());
-      rows = Larger(rows, plan.plan.num_rows);
-      if (set > 0) continue;
-      counts.logits = {static_cast<double>(plan.plan.num_probs)};
-      counts.rows = {static_cast<double>(plan.plan.num_rows)};
-    }
-    if (seconds.empty()) return;
-    std::sort(seconds.begin(), seconds.end());
-    std::printf("%s: plan of %lld visits on the host %.3f ms\n",
-                load.name.c_str(), static_cast<long long>(batches[0].size),
-                1e3 * seconds[seconds.size() / 2]);
-  }
-
-  std::vector<std::vector<char>> bytes;
-  std::vector<std::unique_ptr<DeviceArray<char>>> copies;
-  std::vector<Batch<T>> batches;  // none without label sets
-  MemorySizes sizes;
-  LevelCounts counts;
-  int64_t rows = 0;
-};
 
 template <typename T>
 void Time(const Workload& load, Precision precision, const EvenTree& even,
@@ -153,26 +102,20 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   std::vector<int64_t> drawn;
   LevelCounts levels;
   for (int set = 0; set < kSets; ++set) {
-    const std::vector<int64_t> one =
-        labels.Draw(load.size * Larger<int64_t>(load.labels, 1), set);
+    const std::vector<int64_t> one = labels.Draw(load.size, set);
     if (set == 0) levels = CountLevels(host, one);
     drawn.insert(drawn.end(), one.begin(), one.end());
   }
-  const VisitSets<T> visits(load, host, drawn, batch);
-  const bool has_visits = !visits.batches.empty();
-  if (has_visits) levels = visits.counts;
   double touched = 0;
   for (double rows : levels.rows) touched += rows;
   // Other sets of labels touch a few more rows. Only gradients need them.
   const int64_t capacity =
-      !options.Wants("forward_backward", kSteps) ? 0
-      : has_visits
-          ? visits.rows
-          : Smaller<int64_t>(MaxTouchedRows(batch),
-                             static_cast<int64_t>(touched * 1.1) + 10000);
+      options.Wants("forward_backward", kSteps)
+          ? Smaller<int64_t>(MaxTouchedRows(batch),
+                             static_cast<int64_t>(touched * 1.1) + 10000)
+          : 0;
   const int64_t logits_bytes = options.logits_mb << 20;
-  const MemorySizes sizes =
-      has_visits ? visits.sizes : SizesOf(batch, logits_bytes);
+  const MemorySizes sizes = SizesOf(batch, logits_bytes);
   const int64_t bytes =
       (num_rows + capacity) * (load.width + 1) * sizeof(T) +
       capacity * sizeof(int64_t) + (kSets + 1) * inputs * sizeof(float) +
@@ -212,11 +155,6 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
 
   std::string error;
   auto use = [&](int run) {
-    if (has_visits) {
-      batch = visits.batches[run % kSets];
-      batch.weights = weights.data();
-      batch.biases = biases.data();
-    }
     batch.labels = device_labels.data() + run % kSets * load.size;
     batch.inputs = x.data() + run % kSets * inputs;
   };

@@ -21,8 +21,7 @@ constexpr int kRuns = 21;  // after two that are not counted
 constexpr int64_t kLogitsMb = 1024;
 
 using Names = std::vector<std::string>;
-const Names kTrees = {"2-level", "flat",    "labels",
-                      "binary",  "huffman", "pinned"};
+const Names kTrees = {"2-level", "flat", "binary", "huffman", "pinned"};
 const Names kLabels = {"uniform", "zipf"};
 const Names kPrecisions = {"float32", "tf32", "bfloat16"};
 const Names kSteps = {"forward", "forward_backward", "step"};

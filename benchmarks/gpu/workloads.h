@@ -21,18 +21,14 @@ struct Workload {
   int64_t classes;
   int64_t width;
   int64_t size;
-  // 2-level, flat, binary, huffman, or pinned: also huffman; or labels: a label
-  // tree of branching 100
-  std::string tree;
+  std::string tree;  // 2-level, flat, binary, huffman, or pinned: also huffman
   bool zipf;
-  int64_t labels = 0;  // of each example of a label tree
 };
 
 inline std::vector<Workload> Workloads(bool tiny) {
   if (tiny) {
     return {{"tiny", 1000, 16, 32, "2-level", true},
             {"tiny", 200, 16, 70, "flat", true},
-            {"tiny", 300, 16, 20, "labels", true, 3},
             {"tiny", 100, 12, 20, "binary", false},
             {"tiny", 100, 12, 20, "huffman", true},
             {"tiny", 100, 12, 20, "pinned", true}};
@@ -50,9 +46,6 @@ inline std::vector<Workload> Workloads(bool tiny) {
           {"lm-32k", 32000, 4096, 16384, "flat", true},
           {"lm-128k", 128000, 4096, 4096, "flat", true},
           {"lm-256k", 256000, 1024, 16384, "flat", true},
-          // The sizes of Wikipedia-500K and Amazon-3M behind a transformer.
-          {"xmc-500k", 501070, 768, 1024, "labels", true, 5},
-          {"xmc-3m", 2812281, 768, 1024, "labels", true, 36},
           {"deep", 1000000, 300, 8192, "binary", false},
           {"deep", 1000000, 300, 8192, "binary", true},
           {"deep", 1000000, 300, 8192, "huffman", true},
@@ -122,9 +115,6 @@ inline EvenTree MakeTree(const Workload& load) {
     return MakeHuffmanTree(load.classes);
   }
   if (load.tree == "flat") return MakeEvenTree(load.classes, {load.classes});
-  if (load.tree == "labels") {
-    return MakeEvenTree(load.classes, std::vector<int64_t>(8, 100));
-  }
   return MakeEvenTree(load.classes, load.tree == "binary"
                                         ? std::vector<int64_t>(64, 2)
                                         : TwoLevels(load.classes));
