@@ -40,7 +40,7 @@ class Climber {
     return error;
   }
 
-  // Appends them to those of the climber of earlier examples.
+  // Appends the steps to what climbers of earlier examples have appended.
   void MoveTo(std::vector<KeyAndIndex>* groups, std::vector<Step>* steps) {
     for (const KeyAndIndex& one : groups_) {
       groups->push_back({one.key, static_cast<int64_t>(steps->size())});

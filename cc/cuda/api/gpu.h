@@ -113,8 +113,8 @@ struct Batch {
 // Bytes of the two blocks of device memory that a batch needs, aligned to 256.
 struct MemorySizes {
   int64_t state = 0;             // written by Forward, read by Backward
-  int64_t forward_scratch = 0;   // nothing is kept in it
-  int64_t backward_scratch = 0;  // likewise, of Backward and ApplyUpdate
+  int64_t forward_scratch = 0;   // of Forward; nothing is kept in it
+  int64_t backward_scratch = 0;  // of Backward and ApplyUpdate
 
   // For all functions.
   int64_t scratch() const {

@@ -7,8 +7,8 @@
 // gradient of a chunk at once.
 //
 // Bytes: the rows once per chunk and pass, and each sum read and written once
-// per chunk. FLOPs: 2 per weight and example for the logits of the backward,
-// beside those of a batch that is whole.
+// per chunk. FLOPs: as for a whole batch, and 2 per weight and example for the
+// logits that the backward makes again.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_CHUNKS_H_
 #define TF_HSM_CC_CUDA_LOSS_CHUNKS_H_

@@ -59,7 +59,7 @@ struct SearchBuffers {
   TreeView tree;
   Places places;
   const float* root_log_probs = nullptr;  // of the batch
-  bool has_sigmoids = false;              // likewise
+  bool has_sigmoids = false;              // of the batch
   const float* wanted = nullptr;          // WantedClasses::bounds
   AllowedRanks allowed;
   int64_t size = 0;     // examples
